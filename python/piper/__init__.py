@@ -1,0 +1,1 @@
+"""Piper: plan how to train and serve large neural networks, with proof of optimality."""

@@ -1,0 +1,38 @@
+"""Everything that Piper raises on purpose, with the exit status of the command line."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PiperError(Exception):
+    """Base of all errors of Piper. Its text is one line that says what is wrong, where, and what to do."""
+
+    exit_status: ClassVar[int] = 2
+
+
+class InputError(PiperError):
+    """A file, an option or a number that cannot be used. The text names file, place and what was expected."""
+
+
+class InfeasibleError(PiperError):
+    """There is provably no plan.
+
+    Attributes:
+        reasons: what rules every plan out, one sentence each.
+        needs: the least limit that would do, by name: ``memory_bytes`` (per device) or ``devices``.
+    """
+
+    exit_status = 1
+
+    def __init__(self, reasons: list[str], needs: dict[str, float]) -> None:
+        """Keep the parts; the text joins the reasons."""
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+        self.needs = needs
+
+
+class LimitError(PiperError):
+    """A time or memory limit ended the search before it had any plan."""
+
+    exit_status = 3

@@ -1,0 +1,6 @@
+//! `piper._core`.
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {}

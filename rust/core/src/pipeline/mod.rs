@@ -1,0 +1,10 @@
+//! Pipeline planning: the problem of Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN
+//! Parallelization", `NeurIPS` 2021, with its extensions.
+
+pub mod plan;
+pub mod search;
+pub mod workload;
+
+pub use plan::{Limits, Plan, Recompute, Schedule, Stage};
+pub use search::{Needs, Outcome, Settings, frontier, needs, solve};
+pub use workload::{Layer, Network, Tie, TieCost, Tmpc, Transfer, Workload, WorkloadError};
