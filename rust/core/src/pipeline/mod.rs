@@ -1,10 +1,13 @@
 //! Pipeline planning: the problem of Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN
 //! Parallelization", `NeurIPS` 2021, with its extensions.
 
+pub mod judge;
+mod knapsack;
 pub mod plan;
 pub mod search;
 pub mod workload;
 
+pub use judge::{Rule, Score, StageScore, Violation, score};
 pub use plan::{Limits, Plan, Recompute, Schedule, Stage};
 pub use search::{Needs, Outcome, Settings, frontier, needs, solve};
 pub use workload::{Layer, Network, Tie, TieCost, Tmpc, Transfer, Workload, WorkloadError};
