@@ -70,8 +70,8 @@ def parse(text: str, where: str) -> Any:
     return document
 
 
-def convert(document: Any, kind: type[T], where: str) -> T:
-    """A parsed document as `kind`.
+def convert(document: Any, kind: type[T], where: str, path: str = "$") -> T:
+    """A parsed document, or the part of one at `path`, as `kind`.
 
     Raises:
         InputError: with the JSON path of the first value that does not fit.
@@ -79,7 +79,7 @@ def convert(document: Any, kind: type[T], where: str) -> T:
     try:
         return msgspec.convert(document, kind, str_keys=True)
     except msgspec.ValidationError:
-        raise InputError(f"{where}: {_explain(document, kind, '$')}") from None
+        raise InputError(f"{where}: {_explain(document, kind, path)}") from None
 
 
 def count(value: float, largest: int, where: str) -> int:

@@ -1,8 +1,8 @@
 """Pipeline workloads as the Piper paper publishes them.
 
 Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS 2021;
-repository msr-fiddle/piper. Bandwidth is in bytes per unit of time, and the unit of time is whatever the file's makers
-measured in: the published files use both seconds and milliseconds.
+repository msr-fiddle/piper. Bandwidth is in bytes per unit of time, and the unit of time is whatever the makers of a
+file measured in: the published ones use both seconds and milliseconds.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ MAX_TEXT_BYTES = 64 * 2**20
 """Largest JSON or text file that is read: hundreds of times a published workload, yet easily held when parsed."""
 
 _UTF8_MARK = b"\xef\xbb\xbf"
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+"""Byte order marks of text that is not UTF-8."""
 
 
 def shown(path: str | PathLike[str]) -> str:
@@ -72,7 +73,7 @@ def decode_text(data: bytes, where: str) -> str:
     Raises:
         InputError: the bytes are not UTF-8.
     """
-    if data.startswith(_WIDE_MARKS):
+    if data.startswith(WIDE_MARKS):
         raise InputError(f"{where}: is UTF-16 or UTF-32 text; expected UTF-8")
     try:
         return data.removeprefix(_UTF8_MARK).decode("utf-8")
