@@ -16,14 +16,12 @@ def check_acyclic(names: Sequence[str], edges: Iterable[tuple[int, int]], where:
     Raises:
         InputError: naming the nodes of a cycle.
     """
-    successors: list[list[int]] = [[] for _ in names]
+    predecessors: list[list[int]] = [[] for _ in names]
     for source, target in edges:
-        successors[source].append(target)
+        predecessors[target].append(source)
     try:
-        TopologicalSorter(dict(enumerate(successors))).prepare()
+        TopologicalSorter(dict(enumerate(predecessors))).prepare()
     except CycleError as error:
-        # The nodes are given against the direction of the edges when these are listed as predecessors; here they are
-        # listed as successors, so that the order is that of the edges.
         cycle = [names[node] for node in error.args[1]]
         text = " -> ".join(cycle[:_SHOWN]) + (" -> ..." if len(cycle) > _SHOWN else "")
         raise InputError(f"{where}: the edges close a cycle: {text}; expected a graph without cycles") from None

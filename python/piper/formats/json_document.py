@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from piper.errors import InputError
-from piper.formats.source import decode_text, one_line, read_bytes, shown
+from piper.formats.source import decode_text, one_line, quoted, read_bytes, shown
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def parse(text: str, where: str) -> Any:
         raise InputError(f"{where}: contains a number of thousands of digits") from None
     if repeated:
         place, key = _first_repeated(document)
-        raise InputError(f"{where}: {place}: the key {_quoted(key)} appears more than once")
+        raise InputError(f"{where}: {place}: the key {_as_json(key)} appears more than once")
     return document
 
 
@@ -95,7 +95,7 @@ def count(value: float, largest: int, where: str) -> int:
 
 def member(path: str, key: object) -> str:
     """The JSON path of a dictionary's entry."""
-    return f"{path}[{_quoted(str(key))}]"
+    return f"{path}[{_as_json(str(key))}]"
 
 
 class _Repeated:
@@ -203,13 +203,13 @@ def _in_words(message: str, value: Any) -> str:
         return f'the key "{missing[1]}" is missing'
     text = "expected a number below 1e+30" if message == "Number out of range" else message[:1].lower() + message[1:]
     if isinstance(value, str | int | float):
-        text = f"{text.partition(', got ')[0]}, got {_quoted(value)}"
+        text = f"{text.partition(', got ')[0]}, got {_as_json(value)}"
     for word, plain in _WORDS.items():
         text = text.replace(word, plain)
     return text
 
 
-def _quoted(value: object) -> str:
+def _as_json(value: object) -> str:
     """A value as JSON writes it, cut to a readable length."""
     try:
         return one_line(json.dumps(str(value) if isinstance(value, str) else value, ensure_ascii=False), 60)
@@ -221,5 +221,7 @@ def _syntax(error: json.JSONDecodeError) -> str:
     """What is wrong with the text, in one line."""
     if error.pos >= len(error.doc.rstrip()):
         return "the text ends too early"
-    found = one_line(error.doc[error.pos : error.pos + 12])
-    return f"{error.msg[:1].lower()}{error.msg[1:]}, found {found!r}"
+    if error.msg.startswith("Unterminated string"):
+        return "a string that begins there does not end"
+    found = error.doc[error.pos : error.pos + 12]
+    return f"{error.msg[:1].lower()}{error.msg[1:]}, found {quoted(found)}"

@@ -17,7 +17,7 @@ from piper.errors import InputError
 from piper.formats.dag import check_acyclic
 from piper.formats.json_document import count
 from piper.formats.piper_json import MAX_DEVICES, MAX_MICROBATCHES
-from piper.formats.source import decode_text, one_line, read_bytes, shown
+from piper.formats.source import decode_text, one_line, quoted, read_bytes, shown
 from piper.workload import Edge, Layer, Network, Tmpc, Transfer, Workload
 
 _SEPARATOR = " -- "
@@ -123,6 +123,7 @@ def parse_profile(text: str, where: str) -> Profile:
     edges: list[tuple[str, str, str]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         place = f"{where}: line {number}"
+        line = line.removesuffix("\r")
         if not line.strip():
             continue
         if line[0].isspace():
@@ -157,16 +158,17 @@ def _profile(nodes: dict[str, ProfiledNode], edges: list[tuple[str, str, str]], 
 def _parse_edge(line: str, place: str) -> tuple[str, str]:
     source, separator, target = line.strip().partition(_SEPARATOR)
     if not separator or not source.strip() or not target.strip() or _SEPARATOR in target:
-        raise InputError(f"{place}: {_found(line)}; {_EDGE_FORM}")
+        raise InputError(f"{place}: {quoted(line)}; {_EDGE_FORM}")
     return one_line(source.strip(), 200), one_line(target.strip(), 200)
 
 
 def _parse_node(line: str, place: str) -> ProfiledNode:
-    name, *description, numbers = line.rstrip().split(_SEPARATOR)
-    if numbers.startswith("stage_id=") and description:
-        numbers = description.pop()
-    if not description or not name:
-        raise InputError(f"{place}: {_found(line)}; {_NODE_FORM}")
+    parts = line.rstrip().split(_SEPARATOR)
+    if parts[-1].startswith("stage_id="):
+        parts.pop()
+    if len(parts) < 3:
+        raise InputError(f"{place}: {quoted(line)}; {_NODE_FORM}")
+    name, *description, numbers = parts
     values = dict(_assignment(text) for text in numbers.split(","))
     return ProfiledNode(
         name=one_line(name.strip(), 200),
@@ -204,7 +206,7 @@ def _value(values: dict[str, str], key: str, place: str) -> str:
 def _number(text: str, key: str, place: str) -> float:
     value = float(text) if len(text) < 100 and _NUMBER.fullmatch(text) else math.nan
     if not 0 <= value < _TOO_LARGE:
-        raise InputError(f"{place}: {key} is {_found(text)}; expected a number from 0 to {_TOO_LARGE:g}")
+        raise InputError(f"{place}: {key} is {quoted(text)}; expected a number from 0 to {_TOO_LARGE:g}")
     return value
 
 
@@ -251,7 +253,3 @@ def _check_cluster(memory: float, bandwidth: float) -> None:
 
 def _listed(options: list[str]) -> str:
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} and {options[-1]}"
-
-
-def _found(text: str) -> str:
-    return repr(one_line(text.strip("\r\n"), 60))

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from piper.errors import InputError
 from piper.formats.json_document import Id, convert, member, read_json
 from piper.formats.piper_json import MAX_DEVICES, MAX_MICROBATCHES
-from piper.formats.source import one_line, shown
+from piper.formats.source import quoted, shown
 from piper.workload import Layer, Stage, Workload
 
 _DataParallel = Annotated[int, Meta(ge=1, le=MAX_MICROBATCHES)]
@@ -31,7 +31,7 @@ class StageJson(Struct):
 class PlanJson(Struct):
     """The file."""
 
-    stages: list[StageJson] | None = None
+    stages: list[StageJson] = []
     feasible: bool = True
 
 
@@ -103,8 +103,8 @@ class _StageReader:
         if name in alternatives:
             return alternatives.index(name)
         if alternatives:
-            known = ", ".join(repr(one_line(known, 40)) for known in alternatives[:6])
-            raise self._error(path, f"layer {layer.id} has no TMPC {one_line(name, 40)!r} there; it has {known}")
+            known = ", ".join(quoted(known, 40) for known in alternatives[:6])
+            raise self._error(path, f"layer {layer.id} has no TMPC {quoted(name, 40)} there; it has {known}")
         degrees = ", ".join(map(str, sorted(layer.tmpcs))) or "none"
         raise self._error(
             path, f"layer {layer.id} has no TMPC for tensor-parallel degree {degree}; it has degrees {degrees}"

@@ -29,6 +29,11 @@ def one_line(text: str, limit: int = 4096) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
+def quoted(text: str, limit: int = 60) -> str:
+    """Text from a file as messages show it: on one line, short, between quotation marks."""
+    return f"'{one_line(text, limit)}'"
+
+
 def read_bytes(path: str | PathLike[str], limit: int = MAX_TEXT_BYTES) -> bytes:
     """The content of a regular file.
 
