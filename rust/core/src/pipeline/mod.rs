@@ -1,12 +1,14 @@
 //! Pipeline planning: the problem of Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN
 //! Parallelization", `NeurIPS` 2021, with its extensions.
 
+pub mod baselines;
 pub mod judge;
 mod knapsack;
 pub mod plan;
 pub mod search;
 pub mod workload;
 
+pub use baselines::{Baseline, baselines};
 pub use judge::{Rule, Score, StageScore, Violation, score};
 pub use plan::{Limits, Plan, Recompute, Schedule, Stage};
 pub use search::{Needs, Outcome, Settings, frontier, needs, solve};

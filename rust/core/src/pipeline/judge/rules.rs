@@ -233,12 +233,12 @@ impl Inspection<'_> {
                 self.report(Rule::DegreeZero, place, 1.0);
             }
         }
-        if d > 0 && self.workload.microbatches % d != 0 {
+        if d > 0 && !self.workload.microbatches.is_multiple_of(d) {
             self.report(Rule::DataParallelDivides, place, f64::from(self.workload.microbatches % d));
         }
         if let Some(node) = self.workload.network.devices_per_node
             && t > 0
-            && node % t != 0
+            && !node.is_multiple_of(t)
         {
             self.report(Rule::TensorParallelInNode, place, f64::from(node % t));
         }
