@@ -190,6 +190,8 @@ BAD_PIPER: list[tuple[Callable[[Document], object], str]] = [
     (drop("mbsInBatch"), '$: the key "mbsInBatch" (or "maxBatchSize") is missing'),
     (drop("nodes", 1, "id"), '$.nodes[1]: the key "id" is missing'),
     (drop("nodes", 1, "TMPCs"), '$.nodes[1]: the key "TMPCs" is missing'),
+    (put(*FIRST, "id", value="a\nb"), "$.nodes[1].TMPCs[\"1\"][0].id: expected printable text, got 'a\\nb'"),
+    (put("nodes", 0, "name", value="\ud800"), "contains an escaped half of a character"),
     (drop(*FIRST, "timePerSample"), '$.nodes[1].TMPCs["1"][0]: the key "timePerSample" is missing'),
     (drop(*FIRST, "syncTimeBw"), '$.nodes[1].TMPCs["1"][0]: the key "syncTimeBw" is missing'),
     (drop(*FIRST, "syncTimeFw", "7"), '$.nodes[1].TMPCs["1"][0].syncTimeFw: has no entry for layer 7'),

@@ -21,6 +21,8 @@ from piper.formats.source import decode_text, one_line, quoted, read_bytes, show
 
 T = TypeVar("T")
 
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+
 Amount = Annotated[float, Meta(ge=0, lt=1e30)]
 """A number of bytes or an amount of time. The upper limit keeps sums finite."""
 Id = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -67,7 +69,18 @@ def parse(text: str, where: str) -> Any:
     if repeated:
         place, key = _first_repeated(document)
         raise InputError(f"{where}: {place}: the key {_as_json(key)} appears more than once")
+    if _HALF_CHARACTER.search(text) is not None and not _is_unicode(document):
+        raise InputError(f"{where}: contains an escaped half of a character (\\ud800 to \\udfff)")
     return document
+
+
+def _is_unicode(document: Any) -> bool:
+    """Whether every string can be written again."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def convert(document: Any, kind: type[T], where: str, path: str = "$") -> T:

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from piper.errors import InputError
 from piper.formats.dag import check_acyclic
 from piper.formats.json_document import Amount, Id, count, member, read_json
-from piper.formats.source import one_line, shown
+from piper.formats.source import one_line, quoted, shown
 from piper.workload import Edge, Layer, Network, Tmpc, Workload
 
 MAX_DEVICES = 2**20
@@ -159,6 +159,8 @@ def _alternatives(
 ) -> tuple[Tmpc, ...]:
     seen: dict[str, int] = {}
     for position, tmpc in enumerate(alternatives):
+        if not tmpc.id.isprintable():
+            raise InputError(f"{where}[{position}].id: expected printable text, got {quoted(tmpc.id)}")
         first = seen.setdefault(tmpc.id, position)
         if first != position:
             raise InputError(f"{where}[{position}].id: is also that of [{first}]; plans could not tell them apart")

@@ -1,0 +1,120 @@
+"""Damaged copies of real files: every reader takes them or refuses them in one line, and does nothing else.
+
+PIPER_MUTATIONS is the number of copies for each reader; the same number gives the same copies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mutate import mutated
+from shared import shared_path
+
+from piper import _core
+from piper.errors import InputError
+from piper.formats.detect import kind_of
+from piper.formats.pipedream import load_pipedream
+from piper.formats.piper_json import load_piper
+from piper.formats.plan_json import load_plan
+from piper.workload import Limits, Stage, Workload
+
+MUTATIONS = int(os.environ.get("PIPER_MUTATIONS", "1000"))
+
+
+def survive(read: Callable[[Path], object], seeds: Sequence[Path], path: Path, *, binary: bool = False) -> int:
+    """Feed damaged copies of the seeds to a reader; the number that it took."""
+    originals = [seed.read_bytes() for seed in seeds]
+    taken = 0
+    for number in range(MUTATIONS):
+        data = mutated(random.Random(number), originals, binary=binary)
+        path.write_bytes(data)
+        try:
+            read(path)
+        except InputError as error:
+            message = str(error)
+            assert message.isprintable(), (number, message)
+            assert len(message) < 2000, (number, message)
+        except BaseException as error:
+            error.add_note(f"copy {number} of {len(originals)} seeds")
+            raise
+        else:
+            taken += 1
+    return taken
+
+
+def judge(workload: Workload, stages: Sequence[Stage]) -> None:
+    """Send a workload and a plan through the compiled half."""
+    verdict = _core.score(workload, Limits(), "async", list(stages))
+    assert verdict.value >= 0 or verdict.violations
+
+
+def one_stage(workload: Workload) -> Stage:
+    """All layers in one stage on one device."""
+    positions = tuple(range(len(workload.layers)))
+    return Stage(positions, 1, 1, tuple(0 for _ in positions))
+
+
+def test_piper_workloads(tmp_path: Path) -> None:
+    def read(path: Path) -> None:
+        workload = load_piper(path)
+        if all(1 in layer.tmpcs for layer in workload.layers):
+            judge(workload, [one_stage(workload)])
+
+    folder = shared_path("workloads", "piper")
+    seeds = [folder / "gnmt.json", folder / "gnmt.json", folder / "bert32a100.json"]
+    assert survive(read, seeds, tmp_path / "workload") > 0
+
+
+def test_pipedream_profiles(tmp_path: Path) -> None:
+    def read(path: Path) -> None:
+        workload = load_pipedream(path, devices=4, memory=16e9, bandwidth=25e9, microbatches=64)
+        judge(workload, [one_stage(workload)])
+
+    folder = shared_path("workloads", "pipedream")
+    seeds = [folder / "gnmt.txt", folder / "vgg16.txt"]
+    assert survive(read, seeds, tmp_path / "profile") > 0
+
+
+def test_plans(tmp_path: Path) -> None:
+    workload = load_piper(shared_path("workloads", "piper", "gnmt.json"))
+    seed = tmp_path / "seed"
+    seed.write_text(json.dumps(halves(workload), indent=1))
+    taken = survive(lambda path: judge(workload, load_plan(path, workload)), [seed], tmp_path / "plan")
+    assert taken > 0
+
+
+def halves(workload: Workload) -> dict[str, object]:
+    """A plan of two stages, each written in one of the two published ways."""
+    ids = [layer.id for layer in workload.layers]
+    front, back = ids[: len(ids) // 2], ids[len(ids) // 2 :]
+    return {
+        "stages": [
+            {
+                "nodes": front,
+                "dataParallelDegree": 1,
+                "tensorParallelDegree": 1,
+                "TMPCids": {str(layer): "vanilla" for layer in front},
+            },
+            {
+                "nodes": back,
+                "dataParallelDegree": 1,
+                "tensorParallelDegree": 1,
+                "TMPCids": [[layer, "activation recomp"] for layer in back],
+            },
+        ],
+    }
+
+
+def test_detection(tmp_path: Path) -> None:
+    seeds = [
+        *sorted(shared_path("workloads", "piper").glob("*.json")),
+        *sorted(shared_path("workloads", "pipedream").glob("*.txt")),
+        *sorted(shared_path("workloads", "placement").glob("*/*.json")),
+        shared_path("onnx", "models", "light_vgg19.onnx"),
+        shared_path("onnx", "models", "sklearn_logreg.onnx"),
+    ]
+    assert survive(kind_of, seeds, tmp_path / "file") > 0
