@@ -5,6 +5,19 @@ from typing import Literal, final
 
 from piper.workload import Limits, Schedule, Stage, Workload
 
+__all__ = [
+    "Score",
+    "Solution",
+    "StageScore",
+    "Violation",
+    "__version__",
+    "baselines",
+    "frontier",
+    "needs",
+    "score",
+    "solve",
+]
+
 __version__: str
 
 @final
@@ -32,42 +45,64 @@ class StageScore:
     """The judge's view of one stage, in the units of the workload."""
 
     @property
-    def load(self) -> float: ...
+    def load(self) -> float:
+        """Time per microbatch of the whole stage: the sum of the next three."""
     @property
-    def compute(self) -> float: ...
+    def compute(self) -> float:
+        """Time of the layers."""
     @property
-    def transfer(self) -> float: ...
+    def transfer(self) -> float:
+        """Time to exchange activations and gradients with other stages."""
     @property
-    def resync(self) -> float: ...
+    def resync(self) -> float:
+        """Time to synchronise weights, spread over the microbatches of a batch."""
     @property
-    def memory(self) -> float: ...
+    def memory(self) -> float:
+        """Bytes on each device."""
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """Microbatches whose activations a replica keeps at a time."""
 
 @final
 class Violation:
     """A rule that a plan breaks."""
 
     @property
-    def rule(self) -> str: ...
+    def rule(self) -> str:
+        """Name of the rule.
+
+        Form of the plan: ``stage-empty``, ``choice-count``, ``layer-unknown``, ``layer-repeated``, ``layer-missing``,
+        ``tmpc-unknown``, ``degree-zero``. Constraints of the problem: ``edge-backward``, ``data-parallel-divides``,
+        ``tensor-parallel-in-node``, ``devices``, ``replicas`` (more of them than microbatches), ``memory``. The user's
+        limits: ``max-data-parallel``, ``max-tensor-parallel``, ``data-parallel``, ``tensor-parallel``, ``stages``,
+        ``max-stages``, ``recompute``, ``pin``, ``together``, ``apart``.
+        """
     @property
-    def where(self) -> str: ...
+    def where(self) -> str:
+        """Such as ``plan``, ``stage 2``, ``stage 2, layer 5``, ``layer 5``, ``edge 3 -> 5``.
+
+        Stages count from 0 at the input; layers are positions in `Workload.layers`.
+        """
     @property
-    def by(self) -> float: ...
+    def by(self) -> float:
+        """Amount of the excess, for ``memory`` in bytes; 1 where the rule is not about a quantity."""
 
 @final
 class Score:
-    """The judge's verdict on a plan."""
+    """The judge's verdict on a plan. Any plan gets one; where it is malformed the numbers count what can be counted."""
 
     @property
     def value(self) -> float:
         """Time per microbatch: the largest load, or the batch time divided by the microbatches for a flush."""
     @property
-    def devices(self) -> int: ...
+    def devices(self) -> int:
+        """Devices that the plan uses."""
     @property
-    def stages(self) -> list[StageScore]: ...
+    def stages(self) -> list[StageScore]:
+        """By stage, in the plan's order."""
     @property
-    def violations(self) -> list[Violation]: ...
+    def violations(self) -> list[Violation]:
+        """Every rule that the plan breaks; a plan is feasible when there is none."""
 
 def solve(
     workload: Workload,
@@ -80,7 +115,26 @@ def solve(
     gap: float = 0.0,
     progress: Callable[[float, float], None] | None = None,
 ) -> Solution:
-    """Find an optimal plan. `progress` gets best value and bound about ten times a second."""
+    """Find an optimal plan.
+
+    Args:
+        workload: the problem.
+        limits: restrictions on plans.
+        schedule: when replicas exchange gradients.
+        threads: how many to use, 1 to 1024; None: all cores. The result does not depend on it.
+        time_limit: seconds after which the best plan so far is returned.
+        memory_limit: bytes that the search itself may use; the best plan so far is returned when it needs more.
+        gap: the search may stop once ``value / bound - 1`` is at most this.
+        progress: gets best value and lower bound about ten times a second, on the calling thread.
+
+    Returns:
+        The best plan with its bound. Ctrl-C ends the search with the best so far, not with an exception.
+
+    Raises:
+        InputError: an argument cannot be used, or a limit names a layer or a stage that cannot be.
+        PiperError: an error of Piper's own.
+        Exception: what `progress` raises; `KeyboardInterrupt` from it counts as Ctrl-C.
+    """
 
 def frontier(
     workload: Workload,
@@ -92,7 +146,11 @@ def frontier(
     memory_limit: int | None = None,
     progress: Callable[[float, float], None] | None = None,
 ) -> list[tuple[int, float]]:
-    """Best value for every number of devices at which it improves, increasing in devices."""
+    """Best value for every number of devices at which it improves, increasing in devices.
+
+    Arguments and errors are those of `solve`; there is no half of a frontier, so a limit raises
+    `piper.errors.LimitError` and Ctrl-C `KeyboardInterrupt`.
+    """
 
 def needs(workload: Workload, limits: Limits, schedule: Schedule) -> tuple[float | None, int | None]:
     """Least memory per device, and least number of devices, that make a plan possible; None where none does."""
@@ -100,5 +158,11 @@ def needs(workload: Workload, limits: Limits, schedule: Schedule) -> tuple[float
 def score(workload: Workload, limits: Limits, schedule: Schedule, stages: list[Stage]) -> Score:
     """Judge a plan by the formulas of the problem."""
 
-def baselines(workload: Workload, limits: Limits, schedule: Schedule) -> list[tuple[str, list[tuple[list[int], int, int, list[int]]] | None]]:
-    """Plans of simpler planners, by name; None where one of them finds none."""
+def baselines(
+    workload: Workload, limits: Limits, schedule: Schedule
+) -> list[tuple[str, list[tuple[list[int], int, int, list[int]]] | None]]:
+    """Plans of simpler planners, by name; None where one of them finds none.
+
+    ``equal split``: stages of equal layer counts with the same degrees and kind of TMPC everywhere; ``data and tensor
+    parallel``: one stage; ``data parallel``: one stage on whole devices.
+    """
