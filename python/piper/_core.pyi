@@ -73,9 +73,9 @@ class Violation:
 
         Form of the plan: ``stage-empty``, ``choice-count``, ``layer-unknown``, ``layer-repeated``, ``layer-missing``,
         ``tmpc-unknown``, ``degree-zero``. Constraints of the problem: ``edge-backward``, ``data-parallel-divides``,
-        ``tensor-parallel-in-node``, ``devices``, ``replicas`` (more of them than microbatches), ``memory``. The user's
-        limits: ``max-data-parallel``, ``max-tensor-parallel``, ``data-parallel``, ``tensor-parallel``, ``stages``,
-        ``max-stages``, ``recompute``, ``pin``, ``together``, ``apart``.
+        ``tensor-parallel-in-node``, ``devices``, ``replicas`` (more of them than microbatches), ``memory``. The
+        user's limits: ``max-data-parallel``, ``max-tensor-parallel``, ``data-parallel``, ``tensor-parallel``,
+        ``stages``, ``max-stages``, ``recompute``, ``pin``, ``together``, ``apart``.
         """
     @property
     def where(self) -> str:
@@ -89,7 +89,10 @@ class Violation:
 
 @final
 class Score:
-    """The judge's verdict on a plan. Any plan gets one; where it is malformed the numbers count what can be counted."""
+    """The judge's verdict on a plan.
+
+    Any plan gets one; where it is malformed the numbers count what can be counted.
+    """
 
     @property
     def value(self) -> float:
