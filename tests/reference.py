@@ -118,37 +118,44 @@ def value(workload: Workload, schedule: Schedule, stages: Sequence[Stage]) -> fl
     return (pace + max(n * resync for _, _, resync in parts)) / n
 
 
-def violations(workload: Workload, limits: Limits, schedule: Schedule, stages: Sequence[Stage]) -> list[str]:
-    """What is wrong with stages that partition the layers."""
-    n, network = workload.microbatches, workload.network
-    found: list[str] = []
+def violations(workload: Workload, limits: Limits, schedule: Schedule, stages: Sequence[Stage]) -> set[str]:
+    """The rules that stages break which partition the layers, by the names that the judge gives them."""
+    n, node = workload.microbatches, workload.network.devices_per_node
     stage_of = {layer: position for position, stage in enumerate(stages) for layer in stage.layers}
-    if any(stage_of[edge.source] > stage_of[edge.target] for edge in workload.edges):
-        found.append("an edge runs backward")
-    if sum(s.data_parallel * s.tensor_parallel for s in stages) > workload.devices:
-        found.append("devices")
-    if sum(s.data_parallel for s in stages) > n:
-        found.append("microbatches")
-    if (limits.stages or len(stages)) != len(stages) or len(stages) > (limits.max_stages or len(stages)):
-        found.append("number of stages")
-    if any(stage_of[layer] != stage for layer, stage in limits.pins):
-        found.append("pin")
-    if any(len({stage_of[layer] for layer in group}) > 1 for group in limits.together):
-        found.append("together")
-    if any(len({stage_of[layer] for layer in group}) < len(group) for group in limits.apart):
-        found.append("apart")
+    broken = {
+        "edge-backward": any(stage_of[edge.source] > stage_of[edge.target] for edge in workload.edges),
+        "devices": sum(s.data_parallel * s.tensor_parallel for s in stages) > workload.devices,
+        "replicas": sum(s.data_parallel for s in stages) > n,
+        "stages": limits.stages not in (None, len(stages)),
+        "max-stages": limits.max_stages is not None and len(stages) > limits.max_stages,
+        "pin": any(stage_of[layer] != stage for layer, stage in limits.pins),
+        "together": any(len({stage_of[layer] for layer in group}) > 1 for group in limits.together),
+        "apart": any(len({stage_of[layer] for layer in group}) < len(group) for group in limits.apart),
+        "data-parallel-divides": any(n % s.data_parallel for s in stages),
+        "data-parallel": any(limits.data_parallel not in (None, s.data_parallel) for s in stages),
+        "max-data-parallel": any(s.data_parallel > (limits.max_data_parallel or s.data_parallel) for s in stages),
+        "tensor-parallel": any(limits.tensor_parallel not in (None, s.tensor_parallel) for s in stages),
+        "max-tensor-parallel": any(
+            s.tensor_parallel > (limits.max_tensor_parallel or s.tensor_parallel) for s in stages
+        ),
+        "tensor-parallel-in-node": any(node is not None and node % s.tensor_parallel for s in stages),
+        "memory": max(memories(workload, schedule, stages)) > usable_memory(workload) * (1 + TOLERANCE),
+        "recompute": any(
+            choice not in allowed_choices(workload, limits, layer, s.tensor_parallel)
+            for s in stages
+            for layer, choice in zip(s.layers, s.choices, strict=True)
+        ),
+    }
+    return {rule for rule, is_broken in broken.items() if is_broken}
+
+
+def memories(workload: Workload, schedule: Schedule, stages: Sequence[Stage]) -> list[float]:
+    """Bytes of one device of each stage."""
+    found = []
     for position, stage in enumerate(stages):
-        d, t = stage.data_parallel, stage.tensor_parallel
-        if d not in data_degrees(workload, limits) or t not in tensor_degrees(workload, limits):
-            found.append(f"degrees of stage {position}")
-        if network.devices_per_node and network.devices_per_node % t:
-            found.append(f"node of stage {position}")
-        y = in_flight(schedule, n, d, sum(s.data_parallel for s in stages[position:]))
-        if tau_resync_memory(workload, stage, y)[2] > usable_memory(workload) * (1 + TOLERANCE):
-            found.append(f"memory of stage {position}")
-        for layer, choice in zip(stage.layers, stage.choices, strict=True):
-            if choice not in allowed_choices(workload, limits, layer, t):
-                found.append(f"recomputation of layer {layer}")
+        replicas = sum(later.data_parallel for later in stages[position:])
+        y = in_flight(schedule, workload.microbatches, stage.data_parallel, replicas)
+        found.append(tau_resync_memory(workload, stage, y)[2])
     return found
 
 

@@ -1,0 +1,188 @@
+"""The solver against every plan of random small workloads.
+
+``PIPER_EXAMPLES`` sets how many instances each test draws (default 300). A failure names the seed of its instance:
+``drawn(seed)`` makes it again. Hypothesis draws instances too, and shrinks those that fail.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice, pairwise
+
+from hypothesis import HealthCheck, given, settings
+from reference import Optimum, all_plans, memories, value, violations
+
+from piper import _core
+from piper.testing import RandomSource, permuted, permuted_limits, random_limits, random_plan, random_workload
+from piper.testing.strategies import problems
+from piper.workload import Limits, Schedule, Stage, Workload
+
+EXAMPLES = int(os.environ.get("PIPER_EXAMPLES", "300"))
+SCHEDULES: tuple[Schedule, ...] = ("async", "gpipe", "1f1b")
+EXACT = 1e-9
+
+Problem = tuple[Workload, Limits, Schedule]
+
+shrinking = settings(
+    max_examples=max(EXAMPLES // 3, 1),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+
+
+def drawn(seed: int, *, max_layers: int = 8) -> Problem:
+    """The instance of a seed: half of them have limits."""
+    source = RandomSource(seed)
+    workload = random_workload(source, max_layers=max_layers)
+    limits = random_limits(source, workload) if source.chance(50) else Limits()
+    return workload, limits, SCHEDULES[seed % 3]
+
+
+def seeds(test: int, count: int = EXAMPLES) -> Iterator[int]:
+    """Seeds that no other test uses."""
+    return iter(range(test * 10_000_000, test * 10_000_000 + count))
+
+
+def stages_of(solution: _core.Solution) -> list[Stage]:
+    assert solution.stages is not None
+    return [Stage(tuple(layers), d, t, tuple(choices)) for layers, d, t, choices in solution.stages]
+
+
+def close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=EXACT, abs_tol=0.0)
+
+
+def check_optimum(workload: Workload, limits: Limits, schedule: Schedule) -> None:
+    best = Optimum(workload, limits, schedule).best()
+    solution = _core.solve(workload, limits, schedule, threads=1)
+    assert solution.status == "done"
+    if best is None:
+        assert solution.stages is None, "a plan where there is none"
+        assert solution.lower_bound == math.inf
+        return
+    assert solution.stages is not None, f"no plan, though there is one of {best}"
+    score = _core.score(workload, limits, schedule, stages_of(solution))
+    assert score.violations == [], [(v.rule, v.where, v.by) for v in score.violations]
+    assert close(score.value, best.value), f"{score.value!r}, though there is one of {best}"
+    assert score.value * (1 - EXACT) <= solution.lower_bound <= score.value * (1 + EXACT)
+    if schedule == "async":
+        assert (score.devices, len(score.stages)) == (best.devices, best.stages), "not the fewest devices and stages"
+
+
+def test_the_reference_agrees_with_a_list_of_all_plans() -> None:
+    for seed in seeds(1):
+        source = RandomSource(seed)
+        workload = random_workload(source, max_layers=4, max_devices=4, max_microbatches=6, max_tmpcs=2)
+        limits = random_limits(source, workload) if source.chance(50) else Limits()
+        schedule = SCHEDULES[seed % 3]
+        plans = list(islice(all_plans(workload, limits, schedule), 2000))
+        if len(plans) == 2000:
+            continue
+        best = Optimum(workload, limits, schedule).best()
+        assert (best is None) == (not plans), seed
+        if best is not None:
+            assert close(best.value, min(value(workload, schedule, plan) for plan in plans)), seed
+
+
+def test_the_optimum_is_found() -> None:
+    for seed in seeds(2, 3 * EXAMPLES):
+        try:
+            check_optimum(*drawn(seed))
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+@shrinking
+@given(problems(max_layers=6))
+def test_the_optimum_is_found_on_what_hypothesis_draws(problem: Problem) -> None:
+    check_optimum(*problem)
+
+
+def test_the_frontier_is_what_separate_solves_find() -> None:
+    for seed in seeds(3):
+        workload, limits, schedule = drawn(seed, max_layers=7)
+        frontier = _core.frontier(workload, limits, schedule, threads=1)
+        devices, values = [k for k, _ in frontier], [v for _, v in frontier]
+        assert devices == sorted(set(devices)), seed
+        assert all(later < earlier for earlier, later in pairwise(values)), seed
+        expected = Optimum(workload, limits, schedule).frontier()
+        for k in range(1, workload.devices + 1):
+            best = [v for used, v in frontier if used <= k]
+            assert bool(best) == (k in expected), f"seed {seed}: {k} devices: {frontier}; expected {expected}"
+            if best:
+                assert close(best[-1], expected[k]), f"seed {seed}: {k} devices: {frontier}; expected {expected}"
+        if frontier:
+            fewer = replace(workload, devices=frontier[0][0])
+            solution = _core.solve(fewer, limits, schedule, threads=1)
+            assert close(_core.score(fewer, limits, schedule, stages_of(solution)).value, values[0]), seed
+
+
+def test_needs_are_the_least_that_do() -> None:
+    for seed in seeds(4, 4 * EXAMPLES):
+        workload, limits, schedule = drawn(seed, max_layers=6)
+        if Optimum(workload, limits, schedule).best() is not None:
+            continue
+        memory, devices = _core.needs(workload, limits, schedule)
+
+        def feasible(changed: Workload, limits: Limits = limits, schedule: Schedule = schedule) -> bool:
+            return Optimum(changed, limits, schedule).best() is not None
+
+        most = workload.microbatches * max((t for layer in workload.layers for t in layer.tmpcs), default=1)
+        if devices is None:
+            assert not feasible(replace(workload, devices=most)), seed
+        else:
+            assert feasible(replace(workload, devices=devices)), seed
+            assert devices > workload.devices, seed
+            assert not feasible(replace(workload, devices=devices - 1)), seed
+        if memory is None:
+            assert not feasible(replace(workload, memory_bytes=1e29)), seed
+        else:
+            assert feasible(replace(workload, memory_bytes=memory)), seed
+            assert memory > workload.memory_bytes, seed
+            assert not feasible(replace(workload, memory_bytes=memory * (1 - 1e-6))), seed
+
+
+def test_numbers_of_layers_do_not_matter() -> None:
+    for seed in seeds(5):
+        workload, limits, schedule = drawn(seed)
+        order = RandomSource(seed).shuffled(range(len(workload.layers)))
+        other, other_limits = permuted(workload, order), permuted_limits(limits, order)
+        solution = _core.solve(workload, limits, schedule, threads=1)
+        again = _core.solve(other, other_limits, schedule, threads=1)
+        assert (solution.stages is None) == (again.stages is None), seed
+        if solution.stages is not None:
+            score = _core.score(workload, limits, schedule, stages_of(solution))
+            permuted_score = _core.score(other, other_limits, schedule, stages_of(again))
+            assert permuted_score.violations == [], seed
+            assert close(score.value, permuted_score.value), seed
+
+
+def test_threads_do_not_change_the_plan() -> None:
+    for seed in seeds(6):
+        workload, limits, schedule = drawn(seed)
+        first, *others = (_core.solve(workload, limits, schedule, threads=threads) for threads in (1, 2, 4))
+        for other in others:
+            assert other.stages == first.stages, seed
+            assert other.lower_bound == first.lower_bound, seed
+
+
+def test_the_judge_scores_as_the_definition_says() -> None:
+    for seed in seeds(7, 3 * EXAMPLES):
+        workload, limits, schedule = drawn(seed)
+        source = RandomSource(seed)
+        stages = list(random_plan(source, workload))
+        if source.chance(30):
+            stages = source.shuffled(stages)
+        if not stages:
+            continue
+        score = _core.score(workload, limits, schedule, stages)
+        assert close(score.value, value(workload, schedule, stages)), seed
+        assert score.devices == sum(stage.data_parallel * stage.tensor_parallel for stage in stages), seed
+        for stage, memory in zip(score.stages, memories(workload, schedule, stages), strict=True):
+            assert close(stage.memory, memory), seed
+        assert {v.rule for v in score.violations} == violations(workload, limits, schedule, stages), seed
