@@ -142,9 +142,10 @@ def test_needs_are_the_least_that_do() -> None:
         if memory is None:
             assert not feasible(replace(workload, memory_bytes=1e29)), seed
         else:
-            assert feasible(replace(workload, memory_bytes=memory)), seed
-            assert memory > workload.memory_bytes, seed
-            assert not feasible(replace(workload, memory_bytes=memory * (1 - 1e-6))), seed
+            usable = replace(workload, reserve_bytes=0.0)
+            assert feasible(replace(usable, memory_bytes=memory)), seed
+            assert memory > workload.memory_bytes - workload.reserve_bytes, seed
+            assert not feasible(replace(usable, memory_bytes=memory * (1 - 1e-6))), seed
 
 
 def test_numbers_of_layers_do_not_matter() -> None:
@@ -186,3 +187,16 @@ def test_the_judge_scores_as_the_definition_says() -> None:
         for stage, memory in zip(score.stages, memories(workload, schedule, stages), strict=True):
             assert close(stage.memory, memory), seed
         assert {v.rule for v in score.violations} == violations(workload, limits, schedule, stages), seed
+
+
+def test_no_baseline_beats_the_optimum() -> None:
+    for seed in seeds(8):
+        workload, limits, schedule = drawn(seed)
+        best = Optimum(workload, limits, schedule).best()
+        for name, tuples in _core.baselines(workload, limits, schedule):
+            if tuples is None:
+                continue
+            stages = [Stage(tuple(layers), d, t, tuple(choices)) for layers, d, t, choices in tuples]
+            assert best is not None, f"seed {seed}: {name}"
+            assert not violations(workload, limits, schedule, stages), f"seed {seed}: {name}"
+            assert value(workload, schedule, stages) >= best.value * (1 - EXACT), f"seed {seed}: {name}"
