@@ -188,3 +188,105 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a thread panicked".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATUS: Status = Status { best: 3.0, bound: 2.0 };
+
+    /// Ticks until it is told to stop.
+    fn endless(progress: &mut dyn Progress) -> Stop {
+        loop {
+            if let Err(stop) = progress.tick(STATUS) {
+                return stop;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn attached<T>(test: impl FnOnce(Python<'_>) -> T) -> T {
+        Python::initialize();
+        Python::attach(test)
+    }
+
+    /// A callback, and the list that it leaves its arguments in.
+    fn callback<'py>(py: Python<'py>, body: &std::ffi::CStr) -> (Py<PyAny>, Bound<'py, PyAny>) {
+        let scope = pyo3::types::PyDict::new(py);
+        py.run(body, Some(&scope), Some(&scope)).unwrap();
+        (scope.get_item("f").unwrap().unwrap().unbind(), scope.get_item("seen").unwrap().unwrap())
+    }
+
+    #[test]
+    fn the_job_runs_in_a_pool_of_the_size_asked_for() {
+        attached(|py| {
+            let terms = Terms { threads: Some(3), ..Terms::default() };
+            let ended = enter(py, &terms, |_| rayon::current_num_threads()).unwrap();
+            assert_eq!((ended.value, ended.interrupted), (3, false));
+            for threads in [0, MOST_THREADS + 1] {
+                let terms = Terms { threads: Some(threads), ..Terms::default() };
+                assert!(matches!(enter(py, &terms, |_| ()), Err(Failure::Option(_))));
+            }
+        });
+    }
+
+    #[test]
+    fn the_time_limit_ends_the_job() {
+        attached(|py| {
+            for seconds in [0.0, 0.02] {
+                let terms = Terms { time_limit: Some(seconds), ..Terms::default() };
+                assert_eq!(enter(py, &terms, endless).unwrap().value, Stop::TimeLimit);
+            }
+            for seconds in [f64::INFINITY, 1e300] {
+                let terms = Terms { time_limit: Some(seconds), ..Terms::default() };
+                assert_eq!(enter(py, &terms, |progress| progress.tick(STATUS)).unwrap().value, Ok(()));
+            }
+            for seconds in [-1.0, f64::NAN] {
+                let terms = Terms { time_limit: Some(seconds), ..Terms::default() };
+                assert!(matches!(enter(py, &terms, endless), Err(Failure::Option(_))));
+            }
+        });
+    }
+
+    #[test]
+    fn a_panic_is_an_error() {
+        attached(|py| {
+            let result = enter::<()>(py, &Terms::default(), |_| panic!("seven {}", 7));
+            assert!(matches!(result, Err(Failure::Panic(text)) if text == "seven 7"));
+        });
+    }
+
+    #[test]
+    fn the_callback_hears_of_the_latest_status() {
+        attached(|py| {
+            let (f, seen) = callback(py, c"seen = []\ndef f(*status): seen.append(status)");
+            let terms = Terms { time_limit: Some(0.35), progress: Some(f), ..Terms::default() };
+            enter(py, &terms, endless).unwrap();
+            let seen: Vec<(f64, f64)> = seen.extract().unwrap();
+            assert!((1..=3).contains(&seen.len()), "{seen:?}");
+            assert!(seen.iter().all(|&status| status == (3.0, 2.0)));
+        });
+    }
+
+    #[test]
+    fn an_exception_of_the_callback_ends_the_job_and_is_raised() {
+        attached(|py| {
+            let (f, seen) =
+                callback(py, c"seen = []\ndef f(*status):\n  seen.append(status)\n  raise OSError('full')");
+            let terms = Terms { progress: Some(f), ..Terms::default() };
+            let Err(Failure::Raised(error)) = enter(py, &terms, endless) else { panic!("no exception") };
+            assert!(error.is_instance_of::<pyo3::exceptions::PyOSError>(py));
+            assert_eq!(seen.len().unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn ctrl_c_inside_the_callback_is_an_interruption() {
+        attached(|py| {
+            let (f, _) = callback(py, c"seen = []\ndef f(*status): raise KeyboardInterrupt");
+            let ended = enter(py, &Terms { progress: Some(f), ..Terms::default() }, endless).unwrap();
+            assert_eq!((ended.value, ended.interrupted), (Stop::Interrupted, true));
+            assert!(matches!(ended.uninterrupted(), Err(Failure::Stopped(Stop::Interrupted))));
+        });
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::pipeline::{Layer, Workload};
 
 /// Repeated layers count as the body of a network when they hold at least this part of its compute time.
-const CLEAR_SHARE: f64 = 0.5;
+const CLEAR_SHARE: f64 = 2.0 / 3.0;
 
 /// Where the larger chunks go when the chunks cannot be equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
