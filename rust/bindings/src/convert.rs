@@ -63,20 +63,19 @@ fn at(py: Python<'_>, index: &str, cause: PyErr) -> PyErr {
     error
 }
 
-/// One line out of a chain of extraction errors: `Workload.layers[3].tmpcs[1][0].time: must be real number, not str`.
-pub(crate) fn describe(py: Python<'_>, error: PyErr) -> String {
-    let mut path = String::new();
+/// One line out of a chain of extraction errors: `workload.layers[3].tmpcs[1][0].time: must be real number, not str`.
+pub(crate) fn describe(py: Python<'_>, argument: &str, error: PyErr) -> String {
+    let mut path = argument.to_owned();
     let mut next = Some(error);
     while let Some(error) = next {
         let text = error.value(py).to_string();
         if let Some(index) = text.strip_prefix(ITEM) {
-            path.push_str(&format!("[{index}]"));
+            path.push_str(&format!("[{}]", index.lines().next().unwrap_or_default()));
         } else if let Some(field) = text.strip_prefix("failed to extract field ") {
-            let name = field.rsplit('.').next().unwrap_or(field);
-            path.push_str(&if path.is_empty() { field.to_owned() } else { format!(".{name}") });
+            path.push('.');
+            path.push_str(field.rsplit('.').next().unwrap_or(field));
         } else {
-            let reason = text.lines().next().unwrap_or_default();
-            return if path.is_empty() { reason.to_owned() } else { format!("{path}: {reason}") };
+            return format!("{path}: {}", text.lines().next().unwrap_or_default());
         }
         next = error.cause(py);
     }

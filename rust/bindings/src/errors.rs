@@ -63,7 +63,7 @@ fn conversion(py: Python<'_>, argument: &str, error: PyErr) -> PyErr {
     if error.is_instance_of::<pyo3::exceptions::PyException>(py)
         && !error.is_instance_of::<pyo3::exceptions::PyMemoryError>(py)
     {
-        raise(py, "InputError", format!("{argument}: {}", describe(py, error)))
+        raise(py, "InputError", describe(py, argument, error))
     } else {
         error
     }
