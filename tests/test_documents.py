@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from test_formats import PROFILE, diamond
+from examples import PROFILE, diamond
 
 from piper.cli.commands import cli
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from examples import PROFILE, Document, diamond
 from shared import shared_path
 
 from piper.errors import InputError
@@ -19,73 +20,6 @@ from piper.formats.piper_json import load_piper
 from piper.formats.placement_json import refuse_placement
 from piper.formats.plan_json import load_plan
 from piper.workload import Edge, Stage, Workload
-
-Document = dict[str, Any]
-
-
-def tmpc(name: str, forward: Document, backward: Document, time: float = 1) -> Document:
-    return {
-        "id": name,
-        "timePerSample": time,
-        "parameterSize": 4,
-        "memoryUsageA": 2,
-        "memoryUsageB": 8.5,
-        "syncTimeFw": forward,
-        "syncTimeBw": backward,
-    }
-
-
-def diamond() -> Document:
-    """Layers 7 -> {-3, 5} -> 9; the last has two alternatives on two devices."""
-    return {
-        "maxDevices": 4,
-        "maxMemoryPerDevice": 1e9,
-        "bandwidth": 100,
-        "mbsInBatch": 8,
-        "nodes": [
-            {"id": 7, "name": "in", "TMPCs": {"1": [tmpc("vanilla", {}, {"-3": 1, "5": 2})]}},
-            {"id": -3, "TMPCs": {"1": [tmpc("vanilla", {"7": 3}, {"9": 4})]}},
-            {"id": 5, "TMPCs": {"1": [tmpc("vanilla", {"7": 5}, {"9": 6})]}},
-            {
-                "id": 9,
-                "TMPCs": {
-                    "2": [
-                        tmpc("vanilla", {"-3": 9, "5": 10}, {}),
-                        tmpc("activation recomp", {"-3": 9, "5": 10}, {}, 2),
-                    ],
-                    "1": [tmpc("vanilla", {"5": 8, "-3": 7}, {})],
-                    "4": [],
-                },
-            },
-        ],
-        "edges": [
-            {"sourceId": 7, "destId": -3, "communicationCost": 10},
-            {"sourceId": 7, "destId": 5, "communicationCost": 20.5},
-            {"sourceId": 5, "destId": 9, "communicationCost": 30},
-            {"sourceId": -3, "destId": 9, "communicationCost": 40},
-        ],
-    }
-
-
-def profiled(node: str, forward: str, backward: str, activation: str, parameters: str) -> str:
-    """A line of a PipeDream profile."""
-    return (
-        f"{node} -- forward_compute_time={forward}, backward_compute_time={backward}, "
-        f"activation_size={activation}, parameter_size={parameters}"
-    )
-
-
-PROFILE = "\n".join(
-    [
-        profiled("node1 -- Input0", "0.000", "0.000", "100.0", "0.000"),
-        profiled("node4 -- Embedding(320, 4)", "1.5", "2", "7", "10.0"),
-        profiled("node2 -- LSTM(4 -- 4)", "3", "5", "[6.0; 1.0]", "20") + " -- stage_id=3",
-        "\tnode1 -- node4",
-        "\tnode1 -- node2",
-        "\tnode4 -- node2",
-        "",
-    ]
-)
 
 
 @pytest.fixture
