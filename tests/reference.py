@@ -230,11 +230,16 @@ def members_of(layers: int) -> tuple[int, ...]:
 
 def prefixes(workload: Workload) -> list[int]:
     """All sets of layers that contain the predecessors of their members."""
-    return [
-        layers
-        for layers in range(1 << len(workload.layers))
-        if all(layers >> edge.source & 1 or not layers >> edge.target & 1 for edge in workload.edges)
+    needed = [
+        sum({1 << edge.source for edge in workload.edges if edge.target == v}) for v in range(len(workload.layers))
     ]
+    found = [0]
+    for layers in found:
+        for v, before in enumerate(needed):
+            larger = layers | 1 << v
+            if layers & before == before and larger not in found:
+                found.append(larger)
+    return found
 
 
 # --- The best plan --------------------------------------------------------------------------------------------------
@@ -242,11 +247,11 @@ def prefixes(workload: Workload) -> list[int]:
 
 @dataclass(frozen=True)
 class Best:
-    """The optimum, and the least resources among the plans that reach it."""
+    """The optimum; for the asynchronous schedule, the fewest devices that reach it, and the fewest stages on those."""
 
     value: float
-    devices: int
-    stages: int
+    devices: int | None
+    stages: int | None
 
 
 def pareto(labels: Iterable[Label]) -> list[Label]:
@@ -261,8 +266,8 @@ def pareto(labels: Iterable[Label]) -> list[Label]:
 class Optimum:
     """The best plans of a workload, for every number of devices at once.
 
-    The label of an ending is ``(devices, stages, ...)``: for the asynchronous schedule the largest load follows, for
-    the others the largest ``(N / d - 1) * tau``, the sum of ``tau`` and the largest ``N * resync``.
+    The label of an ending is ``(devices, stages, largest load)`` for the asynchronous schedule, and for the others
+    ``(devices, largest (N / d - 1) * tau, sum of tau, largest N * resync)``.
     """
 
     def __init__(self, workload: Workload, limits: Limits, schedule: Schedule) -> None:
@@ -299,20 +304,22 @@ class Optimum:
             return None
         least = min(self._value(label) for label in labels)
         optimal = [label for label in labels if self._value(label) <= least * (1 + TOLERANCE)]
+        if self.schedule != "async":
+            return Best(least, None, None)
         devices, stages = min((int(label[0]), int(label[1])) for label in optimal)
         return Best(least, devices, stages)
 
     def _value(self, label: Label) -> float:
         if self.schedule == "async":
             return label[2]
-        _, _, slowest, total, resync = label
+        _, slowest, total, resync = label
         return (slowest + total + resync) / self.workload.microbatches
 
     def _compute_endings(self, done: int, position: int, replicas: int) -> list[Label]:
         """Best ways to run what is not done on exactly `replicas` replicas; the next stage has number `position`."""
         if done == self.everything:
             fits = replicas == 0 and (not self.counts_stages or self.limits.stages in (None, position))
-            return [(0, 0, 0.0)] * fits if self.schedule == "async" else [(0, 0, 0.0, 0.0, 0.0)] * fits
+            return [(0, 0, 0.0) if self.schedule == "async" else (0, 0.0, 0.0, 0.0)] * fits
         if self.limits.max_stages is not None and position >= self.limits.max_stages:
             return []
         after = position + self.counts_stages
@@ -335,11 +342,10 @@ class Optimum:
 
     def _joined(self, d: int, t: int, option: Label, ending: Label) -> Label:
         tau, resync = option
-        devices, stages = ending[0] + d * t, ending[1] + 1
+        devices, n = ending[0] + d * t, self.workload.microbatches
         if self.schedule == "async":
-            return (devices, stages, max(ending[2], tau / d + resync))
-        n = self.workload.microbatches
-        return (devices, stages, max(ending[2], (n / d - 1) * tau), ending[3] + tau, max(ending[4], n * resync))
+            return (devices, ending[1] + 1, max(ending[2], tau / d + resync))
+        return (devices, max(ending[1], (n / d - 1) * tau), ending[2] + tau, max(ending[3], n * resync))
 
     def _allowed(self, layers: int, position: int) -> bool:
         for layer, stage in self.limits.pins:

@@ -89,12 +89,27 @@ def test_the_reference_agrees_with_a_list_of_all_plans() -> None:
             assert close(best.value, min(value(workload, schedule, plan) for plan in plans)), seed
 
 
+def check(seed: int, problem: Problem) -> None:
+    """As `check_optimum`; a failure names the seed."""
+    try:
+        check_optimum(*problem)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
 def test_the_optimum_is_found() -> None:
     for seed in seeds(2, 3 * EXAMPLES):
-        try:
-            check_optimum(*drawn(seed))
-        except Exception as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
+        check(seed, drawn(seed))
+
+
+def test_the_optimum_is_found_among_many_equal_layers() -> None:
+    for seed in seeds(9):
+        source, schedule = RandomSource(seed), SCHEDULES[seed % 3]
+        layers = 12 if schedule == "async" else 8
+        workload = random_workload(
+            source, shape=source.choose(("chain", "residual")), max_layers=layers, max_devices=12
+        )
+        check(seed, (workload, Limits(), schedule))
 
 
 @shrinking

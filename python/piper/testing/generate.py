@@ -71,13 +71,13 @@ def random_workload(
     transfer = transfer or ("tensor" if source.chance(30) else "edge")
     layers = _layers(source, style, count, pairs, max_tmpcs)
     ties = _ties(source, style, count) if count > 1 and source.chance(25) else ()
-    microbatches = source.integer(1, max_microbatches)
+    microbatches = _mostly_large(source, max_microbatches)
     memory = _memory(source, style, layers)
     workload = Workload(
         name="random",
         layers=layers,
         edges=_edges(source, style, pairs, transfer),
-        devices=source.integer(1, max_devices),
+        devices=_mostly_large(source, max_devices),
         memory_bytes=memory,
         microbatches=microbatches,
         network=_network(source, style),
@@ -155,7 +155,7 @@ def _layers(source: Source, style: _Style, count: int, pairs: Edges, max_tmpcs: 
         if shape in kinds and source.chance(40):  # equal layers, as the blocks of a network are
             made.append(replace(kinds[shape], id=layer, name=f"layer {layer}"))
             continue
-        kept = [t for t in sorted(degrees) if not source.chance(10)]
+        kept = [t for t in sorted(degrees) if not source.chance(5)]
         tmpcs = {t: _tmpcs(source, style, t, *shape, count=source.integer(1, max_tmpcs)) for t in kept}
         kinds[shape] = Layer(layer, f"layer {layer}", tmpcs)
         made.append(kinds[shape])
@@ -196,7 +196,7 @@ def _edges(source: Source, style: _Style, pairs: Edges, transfer: Transfer) -> t
 
 def _network(source: Source, style: _Style) -> Network:
     levels = source.chance(35)
-    bandwidth = float(source.choose((1, 2, 8, 1000))) if style.whole else source.real(0.5, 20)
+    bandwidth = float(source.choose((1, 4, 32, 1000))) if style.whole else source.real(0.5, source.choose((10, 300)))
     within = bandwidth * source.choose((1.0, 4.0)) if levels else bandwidth
     between = bandwidth * source.choose((1.0, 0.5)) if levels else bandwidth
     return Network(
@@ -225,8 +225,12 @@ def _memory(source: Source, style: _Style, layers: Sequence[Layer]) -> float:
         tmpcs = [tmpc for each in layer.tmpcs.values() for tmpc in each]
         needs = [tmpc.memory_per_microbatch * in_flight + tmpc.memory_fixed + tmpc.memory_sharded for tmpc in tmpcs]
         total += max(needs, default=0.0)
-    memory = total * source.integer(1, 20) / 12
+    memory = total * source.integer(2, 20) / 15
     return float(int(memory)) if style.whole else memory
+
+
+def _mostly_large(source: Source, high: int) -> int:
+    return max(source.integer(1, high), source.integer(1, high))
 
 
 def _recompute(source: Source) -> Recompute:
