@@ -247,7 +247,7 @@ def prefixes(workload: Workload) -> list[int]:
 
 @dataclass(frozen=True)
 class Best:
-    """The optimum; for the asynchronous schedule, the fewest devices that reach it, and the fewest stages on those."""
+    """The optimum; for the asynchronous schedule also the fewest devices that reach it, and then the fewest stages."""
 
     value: float
     devices: int | None
