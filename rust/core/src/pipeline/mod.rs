@@ -3,9 +3,13 @@
 
 pub mod baselines;
 pub mod judge;
+mod levels;
 mod knapsack;
 pub mod plan;
+mod problem;
 pub mod search;
+mod stages;
+mod threshold;
 pub mod workload;
 
 pub use baselines::{Baseline, baselines};
