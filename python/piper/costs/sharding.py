@@ -1,0 +1,64 @@
+"""What one device has of an operator at a tensor-parallel degree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from piper.model import ModelLayer, Operator, Partition
+
+_SPLIT_INPUT = frozenset({Partition.ROW, Partition.SHARDED, Partition.EXPERT})
+_SPLIT_OUTPUT = frozenset({Partition.COLUMN, Partition.SHARDED, Partition.EXPERT})
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The counts of an operator for one of ``t`` devices; see `piper.model.Operator` for their meaning."""
+
+    operator: Operator
+    partition: Partition
+    """What holds at this degree: an operator that the degree does not divide is replicated."""
+    part: float
+    """Share of the weights, ``1 / t`` or 1."""
+    flops: float
+    input_bytes: float
+    output_bytes: float
+    weight_bytes: float
+    saved_bytes: float
+    saved_bytes_unfused: float
+
+
+def divided(operator: Operator, degree: int) -> bool:
+    """Whether the devices of a group share the operator's work."""
+    return degree > 1 and operator.partition is not Partition.REPLICATED and operator.divides % degree == 0
+
+
+def share(operator: Operator, degree: int) -> Share:
+    """The counts for one device.
+
+    What an operator saves for its backward pass is its input, as a rule, and is divided where the input is.
+    """
+    partition = operator.partition if divided(operator, degree) else Partition.REPLICATED
+    whole = partition is Partition.REPLICATED
+    inputs = degree if partition in _SPLIT_INPUT else 1
+    outputs = degree if partition in _SPLIT_OUTPUT else 1
+    work = 1 if whole else degree
+    return Share(
+        operator=operator,
+        partition=partition,
+        part=1 / work,
+        flops=operator.flops / work,
+        input_bytes=operator.input_bytes / inputs,
+        output_bytes=operator.output_bytes / outputs,
+        weight_bytes=operator.weight_bytes / work,
+        saved_bytes=operator.saved_bytes / inputs,
+        saved_bytes_unfused=operator.saved_bytes_unfused / inputs,
+    )
+
+
+def allows(layer: ModelLayer, operators: list[Operator], degree: int) -> bool:
+    """Whether a layer can be in a stage of that degree.
+
+    It can where the reader of the model says so, and where the degree divides none of its operators: then every
+    device of the group does all of it. What is left are layers that the degree would divide in part.
+    """
+    return degree in layer.degrees or not any(divided(operator, degree) for operator in operators)
