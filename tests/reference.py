@@ -247,7 +247,7 @@ def prefixes(workload: Workload) -> list[int]:
 
 @dataclass(frozen=True)
 class Best:
-    """The optimum; for the asynchronous schedule also the fewest devices that reach it, and then the fewest stages."""
+    """The optimum; for the asynchronous schedule also the fewest devices, then stages, that reach it."""
 
     value: float
     devices: int | None
