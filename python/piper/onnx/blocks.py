@@ -8,6 +8,8 @@ from dataclasses import dataclass
 MAX_PERIOD = 96
 """Segments of one block, at most."""
 
+MAX_RUNS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -38,7 +40,7 @@ def repeated_runs(kinds: Sequence[Hashable], work: Sequence[int], heads: Sequenc
         sums.append(sums[-1] + amount)
     runs: list[Run] = []
     todo = [(0, len(kinds))]
-    while todo:
+    while todo and len(runs) < MAX_RUNS:
         low, high = todo.pop()
         best = _best(kinds, heads, sums, low, high)
         if best is not None:

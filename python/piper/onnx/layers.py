@@ -17,6 +17,8 @@ from piper.onnx.segments import Work, segments
 
 MAX_DOWNSETS = 5_000
 """Layers are merged until their graph has no more downsets than this."""
+MAX_LAYERS = 1_000
+"""Layers are merged until there are no more than this."""
 SMALL = 0.05
 """A segment is small if its work and its weights are less than this part of the largest segment's."""
 
@@ -99,7 +101,7 @@ def make_layers(steps: Sequence[Step]) -> Layering:
         rest = [place for place, step in enumerate(steps) if step.kind is not Kind.CONSTANT]
         return Layering([Group(rest)] if rest else [], set(), {}, [0] if rest else [])
     groups = _blocks(flow, segments(_work(flow)))
-    while len(groups) > 1 and downsets(len(groups), _between(flow, groups), MAX_DOWNSETS) > MAX_DOWNSETS:
+    while len(groups) > MAX_LAYERS or downsets(len(groups), _between(flow, groups), MAX_DOWNSETS) > MAX_DOWNSETS:
         groups = _coarser(groups)
     layering = Layering(groups, flow.side)
     layering.edges = _between(flow, groups)

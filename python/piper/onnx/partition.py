@@ -20,6 +20,8 @@ from piper.onnx.rules import rule_of, weights
 MAX_DEGREE = 64
 VOCABULARY_MULTIPLE = 128
 """Vocabularies are padded to a multiple of this before they are split, as Megatron-LM does."""
+MAX_FOLLOWED = 400_000
+"""Operators looked at for one layer, all attempts together; what is not settled by then stays whole."""
 MIN_VOCABULARY = 1024
 """Fewer rows or columns than this are no vocabulary."""
 
@@ -75,7 +77,7 @@ def partition_layer(
     """
     follower = _Follower(steps, places, leaving, outputs)
     outer: dict[int, int] = {}
-    for _ in range(4 * len(places) + 4):
+    for _ in range(min(4 * len(places) + 4, MAX_FOLLOWED // max(1, len(places)) + 8)):
         try:
             return follower.follow(outer)
         except _ConflictError as conflict:

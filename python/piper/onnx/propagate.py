@@ -103,9 +103,9 @@ class Scope:
             scope = scope.outer
         raise InputError(f"value {name!r} is used before it is made")
 
-    def names(self) -> frozenset[str]:
-        """All names that can be used here."""
-        return frozenset(self.values) | (self.outer.names() if self.outer else frozenset())
+    def has(self, name: str) -> bool:
+        """Whether `name` means anything here."""
+        return name in self.values or (self.outer is not None and self.outer.has(name))
 
 
 class Propagation:
@@ -152,11 +152,10 @@ class Propagation:
             scope.values[sparse.values.name] = self._sparse(sparse.values, tuple(sparse.dims))
         for info in (*graph.value_info, *graph.output):
             self._declared[info.name] = info
-        outer = scope.outer.names() if scope.outer else frozenset()
         steps: list[Step] = []
         self._depth += 1
         try:
-            for node in sorted_nodes(graph, self._source.opsets, outer, where):
+            for node in sorted_nodes(graph, self._source.opsets, scope.has, where):
                 steps += self._guarded(node, scope)
         finally:
             self._depth -= 1
@@ -166,7 +165,7 @@ class Propagation:
         try:
             return self._node(node, scope)
         except MALFORMED as error:
-            text = one_line(error) or type(error).__name__
+            text = f"{error} is missing" if isinstance(error, KeyError) else one_line(error) or type(error).__name__
             raise InputError(f"{self._source.path}: {node.where}: malformed: {text}") from None
 
     def _initializer(self, tensor: TensorProto, name: str) -> Value:

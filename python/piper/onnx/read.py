@@ -6,7 +6,7 @@ and the paths of its external tensors are checked here, so that later steps can 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -150,20 +150,22 @@ def _expanded(
     return sizes[key]
 
 
-def sorted_nodes(graph: GraphProto, opsets: dict[str, int], outer: frozenset[str], where: str) -> list[Node]:
+def sorted_nodes(
+    graph: GraphProto, opsets: dict[str, int], known_outside: Callable[[str], bool], where: str
+) -> list[Node]:
     """Nodes of `graph` in an order in which every value is made before it is read, the file's where it is one.
 
     Args:
         graph: a main graph or a subgraph.
         opsets: operator set versions by domain.
-        outer: names that a subgraph may read from around it.
+        known_outside: whether a name is known around the nodes: inputs, initializers, values of outer graphs.
         where: file, and node for a subgraph.
 
     Raises:
         InputError: a value is made twice or by nobody, or nodes form a cycle.
     """
     nodes = [_node(proto, index, opsets) for index, proto in enumerate(graph.node)]
-    known = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer} | outer
+    known = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     known |= {tensor.values.name for tensor in graph.sparse_initializer} | {""}
     maker: dict[str, int] = {}
     for index, node in enumerate(nodes):
@@ -173,10 +175,10 @@ def sorted_nodes(graph: GraphProto, opsets: dict[str, int], outer: frozenset[str
     reads = [_reads(node) for node in nodes]
     for node, names in zip(nodes, reads, strict=True):
         for name in names:
-            if name not in known and name not in maker:
+            if name not in known and name not in maker and not known_outside(name):
                 raise InputError(f"{where}: {node.where} reads {name!r}, which nothing produces")
     for value in graph.output:
-        if value.name not in known and value.name not in maker:
+        if value.name not in known and value.name not in maker and not known_outside(value.name):
             raise InputError(f"{where}: output {value.name!r} is produced by nothing")
     return _topological(nodes, reads, maker, where)
 

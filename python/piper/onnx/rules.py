@@ -65,7 +65,7 @@ def weights(step: Step) -> tuple[Tensor, ...]:
     for inner in step.body:
         found |= {weight.name: weight for weight in weights(inner)}
     quantised = step.node.op_type in QUANTISED
-    for value in step.inputs:
+    for value in step.inputs[: TABLES_FROM.get(step.node.op_type)]:
         if value is None or not value.constant:
             continue
         found |= {weight.name: weight for weight in value.weights}
@@ -281,6 +281,9 @@ QUANTISED = frozenset(
      "MatMulIntegerToFloat", "MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "QMoE"}
 )  # fmt: skip
 """Operators whose constant integer inputs are parameters."""
+
+TABLES_FROM = {"GroupQueryAttention": 7, "RotaryEmbedding": 1}
+"""Operators that read tables of sines and cosines, which are no parameters, from this input on."""
 
 PICKING = frozenset({"Gather", "GatherND", "GatherElements", "Slice", "Compress"})
 """Operators that read only what they write."""

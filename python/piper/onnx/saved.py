@@ -125,20 +125,27 @@ class _Account:
         maker = self._maker.get(value)
         return value.is_input if maker is None else maker not in self._side
 
-    def _rebuilt(self, value: Value, available: set[Value], depth: int = 0) -> bool:
-        """Whether cheap operators make `value` from what is kept."""
+    def _rebuilt(self, value: Value, available: set[Value], seen: dict[Value, bool] | None = None) -> bool:
+        """Whether a few cheap operators make `value` from what is kept."""
+        seen = {} if seen is None else seen
         if value in available or value.constant:
             return True
+        if value not in seen:
+            seen[value] = False  # what is beyond reach counts as not rebuilt
+            seen[value] = len(seen) <= 2 * _REACH and self._made_cheaply(value, available, seen)
+        return seen[value]
+
+    def _made_cheaply(self, value: Value, available: set[Value], seen: dict[Value, bool]) -> bool:
         maker = self._maker.get(value)
         if maker is None or maker in self._side:
             return True
         step = self._steps[maker]
         rule = rule_of(step)
-        if depth > _REACH or rule is None:
+        if rule is None:
             return False
         cheap = rule.name in _CHEAP or rule.name == "view" or step.node.op_type in ("ReduceMean", "Slice", "Expand")
         sources = (self._origin.get(source, source) for source in step.live_inputs)
-        return cheap and all(self._rebuilt(source, available, depth + 1) for source in sources)
+        return cheap and all(self._rebuilt(source, available, seen) for source in sources)
 
     def _origins(self) -> dict[Value, Value]:
         """Values that are another value in another layout, type or scale, by that value."""
@@ -204,9 +211,12 @@ class _Account:
 def _fused_scores(step: Step) -> int:
     """Bytes of the score matrices that a fused attention operator never writes, were they written."""
     heads = max(1, step.node.integer("num_heads", step.node.integer("q_num_heads", 1)))
-    out = step.outputs[0]
+    products, out = flops(step), step.outputs[0]
+    weight = step.input(1)
+    if weight is not None and weight.constant:  # the projections are part of the operator
+        products -= 2 * count(step.live_inputs[0].shape) * weight.shape[-1]
     width = out.shape[-1] if len(out.shape) == 3 else out.shape[-1] * heads
-    return flops(step) * heads * out.bytes // max(1, 4 * count(out.shape) * width)
+    return products * heads * out.bytes // max(1, 4 * count(out.shape) * width)
 
 
 def _scales(step: Step) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 MAX_WEIGHTED = 12
 """A segment with more operators that multiply by weights is too large if it also has a good part of all the work."""
@@ -17,6 +18,9 @@ MAX_WEIGHTED_EVER = 40
 """A segment with more is too large in any case."""
 LARGE_SHARE = 0.05
 MAX_BACKGROUND = 64
+"""Values let through at one level, at most."""
+MAX_LEVELS = 64
+"""How often a segment is taken apart again, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,82 +41,76 @@ class Work:
 
 
 def segments(work: Sequence[Work]) -> list[tuple[int, int]]:
-    """Ranges ``[start, end)`` of operators, in order, that a planner should not look inside."""
-    last_use: dict[int, int] = {}
-    first: dict[int, int] = {}
-    for place, item in enumerate(work):
-        for value in (*item.makes, *item.reads):
-            first.setdefault(value, place)
-        for value in item.reads:
-            last_use[value] = place
-    total = sum(item.flops for item in work)
-    return _split(work, 0, len(work), frozenset(), first, last_use, total)
+    """Ranges ``[start, end)`` of operators, in order, that a planner should not look inside.
+
+    Complexity: ``O(n log MAX_BACKGROUND)`` time for each of at most `MAX_LEVELS` levels.
+    """
+    return _Cutter(work).cut()
 
 
-def _split(
-    work: Sequence[Work],
-    start: int,
-    end: int,
-    background: frozenset[int],
-    first: dict[int, int],
-    last_use: dict[int, int],
-    total: int,
-) -> list[tuple[int, int]]:
-    cuts = _boundaries(work, start, end, background, last_use)
-    known = background
-    if not cuts and _too_large(work, start, end, total):
-        for value in _longest_lived(start, end, background, first, last_use)[:MAX_BACKGROUND]:
-            known |= {value}
-            cuts = _boundaries(work, start, end, known, last_use)
-            if cuts:
-                break
-    if not cuts:
-        return [(start, end)]
-    result: list[tuple[int, int]] = []
-    for low, high in zip([start, *cuts], [*cuts, end], strict=True):
-        if (low, high) != (start, end) and _too_large(work, low, high, total):
-            result += _split(work, low, high, known, first, last_use, total)
-        else:
-            result.append((low, high))
-    return result
+class _Cutter:
+    def __init__(self, work: Sequence[Work]) -> None:
+        self._work = work
+        self._total = sum(item.flops for item in work)
+        self._last_use = {value: place for place, item in enumerate(work) for value in item.reads}
 
+    def cut(self) -> list[tuple[int, int]]:
+        done: list[tuple[int, int]] = []
+        todo: list[tuple[int, int, frozenset[int], int]] = [(0, len(self._work), frozenset(), 0)]
+        while todo:
+            start, end, background, level = todo.pop()
+            cuts = self._boundaries(start, end, background) if level == 0 else []
+            if not cuts and level < MAX_LEVELS and self._too_large(start, end):
+                background = self._widened(start, end, background)
+                cuts = self._boundaries(start, end, background)
+            if not cuts:
+                done.append((start, end))
+                continue
+            todo += [(low, high, background, level + 1) for low, high in pairwise((start, *cuts, end))]
+        return sorted(done)
 
-def _boundaries(
-    work: Sequence[Work], start: int, end: int, background: frozenset[int], last_use: dict[int, int]
-) -> list[int]:
-    """Places in the open range where nothing but the value just made, and background, crosses."""
-    alive = {
-        value
-        for place in range(start)
-        for value in (*work[place].makes, *work[place].reads)
-        if last_use.get(value, -1) >= start and value not in background
-    }
-    cuts = []
-    for place in range(start, end - 1):
-        item = work[place]
-        alive |= {value for value in item.reads if value not in background}
-        alive -= {value for value in item.reads if last_use[value] <= place}
-        made = {value for value in item.makes if last_use.get(value, -1) > place and value not in background}
-        alive |= made
-        if alive <= made and len(made) <= 1:
-            cuts.append(place + 1)
-    return cuts
+    def _boundaries(self, start: int, end: int, background: frozenset[int]) -> list[int]:
+        """Places inside the range where nothing but the value just made, and background, crosses."""
+        before = self._work[start - 1].makes if start else ()
+        alive = {value for value in before if self._last_use.get(value, -1) >= start and value not in background}
+        cuts = []
+        for place in range(start, end - 1):
+            item = self._work[place]
+            alive |= {value for value in item.reads if value not in background}
+            alive -= {value for value in item.reads if self._last_use[value] <= place}
+            made = {v for v in item.makes if self._last_use.get(v, -1) > place and v not in background}
+            alive |= made
+            if alive <= made and len(made) <= 1:
+                cuts.append(place + 1)
+        return cuts
 
+    def _too_large(self, start: int, end: int) -> bool:
+        weighted = sum(item.weighted for item in self._work[start:end])
+        share = sum(item.flops for item in self._work[start:end]) / max(1, self._total)
+        return weighted > MAX_WEIGHTED_EVER or (weighted > MAX_WEIGHTED and share > LARGE_SHARE)
 
-def _too_large(work: Sequence[Work], start: int, end: int, total: int) -> bool:
-    weighted = sum(item.weighted for item in work[start:end])
-    share = sum(item.flops for item in work[start:end]) / max(1, total)
-    return weighted > MAX_WEIGHTED_EVER or (weighted > MAX_WEIGHTED and share > LARGE_SHARE)
+    def _widened(self, start: int, end: int, background: frozenset[int]) -> frozenset[int]:
+        """`background` with as few of the longest-lived values as make a boundary; more of them never unmake one."""
+        values = self._longest_lived(start, end, background)[:MAX_BACKGROUND]
+        few, many = 0, len(values)
+        while few < many:
+            half = (few + many) // 2
+            if self._boundaries(start, end, background.union(values[:half])):
+                many = half
+            else:
+                few = half + 1
+        return background.union(values[:many])
 
-
-def _longest_lived(
-    start: int, end: int, background: frozenset[int], first: dict[int, int], last_use: dict[int, int]
-) -> list[int]:
-    """Values alive in the range, those that stay longest inside it first."""
-    spans = []
-    for value, made in first.items():
-        last = last_use.get(value, -1)
-        span = min(last, end) - max(made, start)
-        if value not in background and made < end and last > start and span > 1:
-            spans.append((-span, made, value))
-    return [value for _, _, value in sorted(spans)]
+    def _longest_lived(self, start: int, end: int, background: frozenset[int]) -> list[int]:
+        """Values alive in the range, those that stay longest inside it first."""
+        first: dict[int, int] = {}
+        for place in range(max(0, start - 1), end):
+            for value in (*self._work[place].makes, *self._work[place].reads):
+                first.setdefault(value, place)
+        spans = []
+        for value, made in first.items():
+            last = self._last_use.get(value, -1)
+            span = min(last, end) - max(made, start)
+            if value not in background and last > start and span > 1:
+                spans.append((-span, made, value))
+        return [value for _, _, value in sorted(spans)]

@@ -63,7 +63,7 @@ class ShapeInference:
         return node.domain, node.op_type, attributes, tuple(parts), used
 
     def _ask(self, schema: OpSchema, node: Node, inputs: list[Value | None], where: str) -> Inferred:
-        from onnx import helper, numpy_helper, shape_inference
+        from onnx import checker, helper, numpy_helper, shape_inference
         from onnx.shape_inference import InferenceError
 
         types, data = {}, {}
@@ -78,7 +78,7 @@ class ShapeInference:
             outputs = shape_inference.infer_node_outputs(
                 schema, node.proto, types, data, opset_imports=opsets, ir_version=self._ir_version
             )
-        except (InferenceError, RuntimeError, ValueError, TypeError, KeyError) as error:
+        except (InferenceError, checker.ValidationError, RuntimeError, ValueError, TypeError, KeyError) as error:
             text = one_line(error).removeprefix("[ShapeInferenceError] ").removeprefix("[TypeInferenceError] ")
             raise InputError(f"{where}: {node.where}: {text}; {_describe(inputs)}") from None
         return tuple(_read_type(outputs.get(name)) for name in node.outputs)
