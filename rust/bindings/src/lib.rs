@@ -93,7 +93,7 @@ mod _core {
         let ended = enter(py, &Terms::default(), |progress| {
             core::needs(&problem.workload, &problem.limits, problem.schedule, progress)
         })?;
-        let needs = ended.uninterrupted()?.map_err(Failure::from)?;
+        let needs = ended.uninterrupted()?.map_err(Failure::from)?.map_err(Failure::Stopped)?;
         Ok((needs.memory, needs.devices))
     }
 

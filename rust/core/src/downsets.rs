@@ -130,6 +130,12 @@ impl Blocks {
         self.members.is_empty()
     }
 
+    /// Number of nodes.
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
     /// Nodes of a block.
     #[must_use]
     pub fn members(&self, block: usize) -> &[NodeId] {

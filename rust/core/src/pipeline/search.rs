@@ -1,17 +1,25 @@
 //! The exact search for pipeline plans.
+//!
+//! Where the lattice of downsets is small, all stages over it are collected and the [`Bracket`] is closed. Where it is
+//! large, a plan over linear orders comes first: its value rules out most downsets and stages before they are looked at.
+//! Where even that is too much, the lattice is restricted to linear orders and the neighbourhood of the best plan's
+//! cuts, and the lower bound comes from a relaxation that needs no lattice ([`crate::pipeline::chain_bound`]).
 
 use crate::downsets::{Lattice, Unfinished};
+use crate::pipeline::bracket::{Bracket, Incumbent};
+use crate::pipeline::chain_bound;
 use crate::pipeline::levels::Levels;
 use crate::pipeline::problem::{Problem, SLACK};
-use crate::pipeline::stages::{Pair, Staircases, Tables};
-use crate::pipeline::threshold::{Cell, Pairs, Part, Uncollected, Walk, Weights};
-use crate::pipeline::{Limits, Plan, Schedule, Stage, Workload, WorkloadError};
+use crate::pipeline::restricted;
+use crate::pipeline::stages::{Staircases, Sums, Tables};
+use crate::pipeline::threshold::{Pairs, Uncollected, Walk};
+use crate::pipeline::{Limits, Plan, Schedule, Workload, WorkloadError};
 use crate::progress::{Progress, Status, Stop};
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// Bytes that the search itself may use; `None`: no limit.
+    /// Bytes that the search itself may use; `None`: two gibibytes.
     pub memory_limit: Option<u64>,
     /// The search may stop once `best / bound - 1` is at most this.
     pub gap: f64,
@@ -22,6 +30,8 @@ pub struct Settings {
 pub struct Outcome {
     /// The best plan; `None` when there is none, or none was found in time.
     pub plan: Option<Plan>,
+    /// Value of the plan; infinite when there is none.
+    pub value: f64,
     /// No plan is better than this. Infinite when there is provably no plan.
     pub lower_bound: f64,
     /// Why the search ended early; `None` when it went through or reached the gap.
@@ -32,231 +42,186 @@ pub struct Outcome {
     pub complete: bool,
 }
 
+/// Downsets up to which all pairs are collected without a plan that would rule some out.
+pub(crate) const FEW_DOWNSETS: usize = 1 << 11;
+/// Memory limit when none is given.
+const DEFAULT_MEMORY: u64 = 2 << 30;
+
+/// What the search has come to.
+struct State {
+    best: Option<Incumbent>,
+    low: f64,
+    downsets: usize,
+    complete: bool,
+}
+
+impl State {
+    fn outcome(self, stopped: Option<Stop>) -> Outcome {
+        let high = self.best.as_ref().map_or(f64::INFINITY, |b| b.value);
+        Outcome {
+            plan: self.best.map(|b| b.plan),
+            value: high,
+            lower_bound: self.low.min(high),
+            stopped,
+            downsets: self.downsets,
+            complete: self.complete,
+        }
+    }
+}
+
 /// Finds an optimal plan.
+///
+/// The value is the largest load for [`Schedule::Asynchronous`] and the time of a batch divided by its microbatches
+/// for the others. Of several optimal plans (to 1e-12) it takes the one with the fewest devices, then with the fewest
+/// stages, then with the earliest splits.
+///
+/// Time `O(D^2 V / 64)` to collect `P` pairs of nested downsets, then some tens of passes of `O(P T + P O S)`: `T`
+/// tensor-parallel degrees, `O` offers a pair that no other one beats, spans of `S` cells. Space `O(D V / 64 + P T)`.
+/// After Tarnawski, Narayanan and Phanishayee, "Piper", `NeurIPS` 2021, section 4.
 ///
 /// # Errors
 /// [`WorkloadError`] when the limits name layers or stages that cannot be.
 pub fn solve(
     workload: &Workload,
     limits: &Limits,
-    _schedule: Schedule,
+    schedule: Schedule,
     settings: &Settings,
     progress: &mut dyn Progress,
 ) -> Result<Outcome, WorkloadError> {
     let problem = Problem::new(workload, limits)?;
-    let levels = Levels::new(limits, workload.layers().len());
-    let mut tick = |_| progress.tick(Status { best: f64::INFINITY, bound: 0.0 });
-    let lattice = match Lattice::enumerate(&problem.blocks, MOST_DOWNSETS, &mut tick) {
-        Ok(lattice) => lattice,
-        Err(Unfinished::Stopped(stop)) => return Ok(Outcome::nothing(Some(stop))),
-        Err(Unfinished::TooMany) => return Ok(Outcome::nothing(Some(Stop::MemoryLimit))),
+    let mut search = Search {
+        levels: Levels::new(limits, workload.layers().len()),
+        schedule,
+        gap: settings.gap,
+        memory: settings.memory_limit.unwrap_or(DEFAULT_MEMORY),
+        state: State { best: None, low: 0.0, downsets: 0, complete: false },
+        problem: &problem,
     };
-    let tables = Tables::new(&problem, &lattice);
-    let mut none = || progress.tick(Status { best: f64::INFINITY, bound: 0.0 });
-    let mut pairs = match Pairs::collect(&tables, &levels, f64::INFINITY, MOST_PAIRS, &mut none) {
-        Ok(pairs) => pairs,
-        Err(Uncollected::Stopped(stop)) => return Ok(Outcome::nothing(Some(stop))),
-        Err(Uncollected::TooMany) => return Ok(Outcome::nothing(Some(Stop::MemoryLimit))),
-    };
-    let mut staircases = Staircases::new(problem.menus.clone(), problem.most_replicas());
-    let walk = Walk {
-        tables: &tables,
-        levels: &levels,
-        pairs: &mut pairs,
-        staircases: &mut staircases,
-        devices: workload.devices,
-    };
-    let mut search = ThresholdSearch::new(walk, settings.gap);
     let stopped = search.run(progress).err();
-    Ok(search.outcome(stopped))
+    Ok(search.state.outcome(stopped))
 }
 
-const MOST_DOWNSETS: usize = 1 << 21;
-const MOST_PAIRS: usize = 1 << 24;
-
-impl Outcome {
-    fn nothing(stopped: Option<Stop>) -> Self {
-        Self { plan: None, lower_bound: 0.0, stopped, downsets: 0, complete: false }
-    }
-}
-
-/// A bracket around the optimum that closes.
-struct ThresholdSearch<'a> {
-    walk: Walk<'a>,
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    levels: Levels,
+    schedule: Schedule,
     gap: f64,
-    /// No plan has a value below.
-    low: f64,
-    /// Value of `best`.
-    high: f64,
-    best: Option<Plan>,
+    memory: u64,
+    state: State,
 }
 
-impl<'a> ThresholdSearch<'a> {
-    fn new(walk: Walk<'a>, gap: f64) -> Self {
-        let work = walk.tables.work(walk.tables.lattice.full());
-        let low = work / f64::from(walk.devices) * (1.0 - SLACK);
-        Self { walk, gap, low, high: f64::INFINITY, best: None }
-    }
-
-    fn outcome(self, stopped: Option<Stop>) -> Outcome {
-        let lattice = self.walk.tables.lattice;
-        Outcome {
-            lower_bound: self.low.min(self.high),
-            plan: self.best,
-            stopped,
-            downsets: lattice.len(),
-            complete: lattice.complete(),
-        }
-    }
-
+impl Search<'_> {
     fn run(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
-        if !self.find_any(progress)? {
+        let work: f64 = self.problem.work.iter().sum();
+        self.state.low = work / f64::from(self.problem.workload.devices) * (1.0 - SLACK);
+        if !self.state.low.is_finite() {
+            // Some layer has no alternative at all.
+            self.state.low = f64::INFINITY;
             return Ok(());
         }
-        while self.high > self.low * (1.0 + self.gap.max(SLACK)) {
-            let ratio = self.high / self.low;
-            // Loads are finitely many: once the bracket is narrow, ask whether any is left in it.
-            let last = ratio < 1.0 + LAST_RATIO;
-            let threshold = if last {
-                self.high * (1.0 - SLACK)
-            } else {
-                (self.low.max(self.high * SMALLEST_STEP) * self.high).sqrt()
-            };
-            let before = self.high;
-            if self.attempt(threshold, progress)? && self.high < before {
-                continue;
+        let status = self.status();
+        let most = self.most_downsets();
+        match Lattice::enumerate(&self.problem.blocks, most, |_| progress.tick(status)) {
+            Ok(lattice) if lattice.len() <= FEW_DOWNSETS => {
+                let low = self.improve(&lattice, progress)?;
+                self.state.low = self.state.low.max(low.unwrap_or(0.0));
+                Ok(())
             }
-            self.low = if last { self.high } else { threshold };
-        }
-        self.polish(progress)
-    }
-
-    /// Climbs from the lower bound until there is a plan; false when there is none at all.
-    fn find_any(&mut self, progress: &mut dyn Progress) -> Result<bool, Stop> {
-        let mut step = 1e-3;
-        for _ in 0..12 {
-            let threshold = self.low * (1.0 + step);
-            if threshold <= 0.0 {
-                break;
+            Ok(lattice) => {
+                self.linear(progress)?;
+                match self.improve(&lattice, progress)? {
+                    Some(low) => {
+                        self.state.low = self.state.low.max(low);
+                        Ok(())
+                    }
+                    None => self.restricted(progress),
+                }
             }
-            if self.attempt(threshold, progress)? {
-                return Ok(true);
+            Err(Unfinished::Stopped(stop)) => Err(stop),
+            Err(Unfinished::TooMany) => {
+                self.linear(progress)?;
+                self.restricted(progress)
             }
-            self.low = threshold;
-            step *= 2.0;
-        }
-        let found = self.attempt(f64::INFINITY, progress)?;
-        if !found {
-            self.low = f64::INFINITY;
-        }
-        Ok(found)
-    }
-
-    /// Looks for a plan within `threshold` and keeps it when there is one.
-    fn attempt(&mut self, threshold: f64, progress: &mut dyn Progress) -> Result<bool, Stop> {
-        if self.walk.devices < u32::from(u16::MAX) {
-            self.attempt_with::<u16>(threshold, Weights::DEVICES, progress)
-        } else {
-            self.attempt_with::<u32>(threshold, Weights::DEVICES, progress)
         }
     }
 
-    fn attempt_with<C: Cell>(
-        &mut self,
-        threshold: f64,
-        weights: Weights,
-        progress: &mut dyn Progress,
-    ) -> Result<bool, Stop> {
-        let status = Status { best: self.high, bound: self.low };
+    fn status(&self) -> Status {
+        Status { best: self.high(), bound: self.state.low }
+    }
+
+    fn high(&self) -> f64 {
+        self.state.best.as_ref().map_or(f64::INFINITY, |b| b.value)
+    }
+
+    fn closed(&self) -> bool {
+        self.high() <= self.state.low * (1.0 + self.gap.max(SLACK))
+    }
+
+    /// Downsets that a quarter of the memory holds, with their tables.
+    fn most_downsets(&self) -> usize {
+        let layers = self.problem.workload.layers().len();
+        let edges = self.problem.workload.graph().edges().len();
+        let each = layers / 4 + 128 + self.problem.tensor_parallel.len() * size_of::<Sums>() + edges.min(256);
+        (self.memory / 4) as usize / each
+    }
+
+    fn most_pairs(&self) -> usize {
+        (self.memory / 2) as usize / Pairs::bytes_each(self.problem.tensor_parallel.len())
+    }
+
+    /// The best plan over a lattice, starting from the best one so far. Returns a lower bound on all plans over the
+    /// lattice, or nothing where there are too many stages to look at.
+    fn improve(&mut self, lattice: &Lattice, progress: &mut dyn Progress) -> Result<Option<f64>, Stop> {
+        let tables = Tables::new(self.problem, lattice);
+        let status = self.status();
+        let ceiling = self.high() * (1.0 + 3.0 * SLACK);
         let mut tick = || progress.tick(status);
-        let above = self.walk.above(threshold, &mut tick)?;
-        if above[0] > self.walk.devices {
-            return Ok(false);
+        let mut pairs = match Pairs::collect(&tables, &self.levels, ceiling, self.most_pairs(), &mut tick) {
+            Ok(pairs) => pairs,
+            Err(Uncollected::Stopped(stop)) => return Err(stop),
+            Err(Uncollected::TooMany) => return Ok(None),
+        };
+        self.state.downsets = lattice.len();
+        self.state.complete = lattice.complete();
+        let mut staircases = Staircases::new(self.problem.menus.clone(), self.problem.most_replicas());
+        let walk = Walk {
+            tables: &tables,
+            levels: &self.levels,
+            pairs: &mut pairs,
+            staircases: &mut staircases,
+            devices: self.problem.workload.devices,
+        };
+        let mut bracket = Bracket::new(walk, self.gap, self.state.low, self.state.best.take());
+        let closed = bracket.close(progress);
+        self.state.best = bracket.best;
+        if closed.is_err() && lattice.complete() {
+            self.state.low = bracket.low;
         }
-        let rows = self.walk.rows::<C>(threshold, &above, weights, &mut tick)?;
-        let Some((level, _)) = self.walk.best(&rows) else { return Ok(false) };
-        let parts = self.walk.trace(&rows, threshold, &above, weights, level);
-        let Some((plan, value)) = self.build(&parts) else { return Ok(false) };
-        if value < self.high || weights.bonus > 0 {
-            self.high = value;
-            self.best = Some(plan);
-        }
-        Ok(true)
+        closed.map(|()| Some(bracket.low))
     }
 
-    /// Of all optimal plans, one with the fewest devices, then the fewest stages.
-    fn polish(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
-        let weights = Weights::then_stages(self.walk.tables.problem.workload.layers().len());
-        let threshold = self.high * (1.0 + SLACK);
-        if weights.scale * (u64::from(self.walk.devices) + 1) < u64::from(u32::MAX) {
-            self.attempt_with::<u32>(threshold, weights, progress)?;
-        } else {
-            self.attempt_with::<u64>(threshold, weights, progress)?;
+    /// A first plan over linear orders.
+    fn linear(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
+        for order in restricted::orders(&self.problem.blocks) {
+            let lattice = restricted::chain(&self.problem.blocks, &order);
+            self.improve(&lattice, progress)?;
         }
         Ok(())
     }
 
-    /// The plan of `parts` with its value.
-    fn build(&mut self, parts: &[Part]) -> Option<(Plan, f64)> {
-        let tables = self.walk.tables;
-        let mut stages = Vec::with_capacity(parts.len());
-        let mut value = 0.0_f64;
-        for part in parts {
-            let pair = Pair { lower: self.walk.pairs.lower(part.pair), upper: part.upper };
-            let degree = part.offer.degree;
-            let at = &tables.problem.degrees[degree][part.offer.option];
-            let fixed = self.walk.pairs.fixed(tables, part.upper, part.pair, degree);
-            let (time, chosen) = self.walk.staircases.choose(tables, pair, degree, at, &fixed, part.in_flight)?;
-            value = value.max(fixed.load(time, at));
-            stages.push(Stage {
-                layers: chosen.iter().map(|c| c.0).collect(),
-                data_parallel: at.data_parallel,
-                tensor_parallel: tables.problem.tensor_parallel[degree],
-                choices: chosen.iter().map(|c| c.1).collect(),
-            });
+    /// Improves the plan over the neighbourhoods of its cuts, and bounds it by chains through the graph.
+    fn restricted(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
+        let status = self.status();
+        let bound = chain_bound::lower_bound(self.problem, self.high(), &mut || progress.tick(status))?;
+        self.state.low = self.state.low.max(bound);
+        let mut before = f64::INFINITY;
+        while !self.closed() && self.high() < before * (1.0 - 1e-6) {
+            before = self.high();
+            let cuts = self.state.best.as_ref().map(|b| b.plan.clone()).unwrap_or_default();
+            let lattice = restricted::around(&self.problem.blocks, &cuts);
+            self.improve(&lattice, progress)?;
         }
-        Some((Plan { stages }, value))
+        self.state.complete = false;
+        Ok(())
     }
-}
-
-/// Width of the bracket from which on the next threshold is just below the best value.
-const LAST_RATIO: f64 = 1e-4;
-
-/// A lower bound of zero is taken for this part of the best value.
-const SMALLEST_STEP: f64 = 1e-6;
-
-/// The best value for every number of devices up to `K` at which it improves, increasing in devices.
-///
-/// # Errors
-/// As [`solve`]; and [`Stop`] when the search was ended.
-pub fn frontier(
-    _workload: &Workload,
-    _limits: &Limits,
-    _schedule: Schedule,
-    _settings: &Settings,
-    _progress: &mut dyn Progress,
-) -> Result<Result<Vec<(u32, f64)>, Stop>, WorkloadError> {
-    Ok(Ok(Vec::new()))
-}
-
-/// The least that would make a plan possible.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Needs {
-    /// Bytes per device, with the workload's number of devices; `None` where no memory does.
-    pub memory: Option<f64>,
-    /// Devices, with the workload's memory; `None` where no number does.
-    pub devices: Option<u32>,
-}
-
-/// What an infeasible workload needs.
-///
-/// # Errors
-/// As [`solve`].
-pub fn needs(
-    _workload: &Workload,
-    _limits: &Limits,
-    _schedule: Schedule,
-    _progress: &mut dyn Progress,
-) -> Result<Needs, WorkloadError> {
-    Ok(Needs::default())
 }

@@ -34,7 +34,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    fn plus(&self, other: &Self) -> Self {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
         Self {
             fastest: self.fastest + other.fastest,
             weight: self.weight + other.weight,
@@ -169,11 +169,6 @@ impl<'a> Tables<'a> {
     /// Layers of a stage, in increasing order.
     pub(crate) fn layers(&self, pair: Pair) -> impl Iterator<Item = NodeId> + '_ {
         self.lattice.get(pair.upper).difference(self.lattice.get(pair.lower))
-    }
-
-    /// Bytes of memory that the tables take.
-    pub(crate) fn bytes(&self) -> usize {
-        self.sums.len() * size_of::<Sums>() + self.work.len() * 8 + self.crossing.len() * 4
     }
 
     /// Everything about a stage that neither `d` nor memory changes.
@@ -343,7 +338,7 @@ impl<'a> Tables<'a> {
 }
 
 /// Sums of single layers, by layer and degree.
-fn layer_sums(problem: &Problem<'_>) -> Vec<Sums> {
+pub(crate) fn layer_sums(problem: &Problem<'_>) -> Vec<Sums> {
     let mut all = Vec::new();
     for (node, by_degree) in problem.alternatives.iter().enumerate() {
         for (degree, alternatives) in by_degree.iter().enumerate() {

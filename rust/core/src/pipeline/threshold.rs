@@ -10,6 +10,8 @@
 //! the pairs with scalars instead of rows gives `h[I]`, the fewest devices for the layers that are not in `I` when memory
 //! is no object; what `g + h` shows to need too many devices is dropped.
 
+use rayon::prelude::*;
+
 use crate::downsets::{DownsetId, Lattice};
 use crate::pipeline::levels::{Levels, Tag};
 use crate::pipeline::problem::{Problem, SLACK};
@@ -47,48 +49,34 @@ impl Pairs {
     ) -> Result<Self, Uncollected> {
         let lattice = tables.lattice;
         let degrees = tables.problem.tensor_parallel.len();
+        let budget = Budget::new(tables, threshold);
+        let alive: Vec<DownsetId> = lattice.ids().filter(|&id| budget.keeps(tables, id)).collect();
         let mut pairs = Self {
-            start: vec![0, 0],
+            start: vec![0],
             lower: Vec::new(),
             tags: Vec::new(),
             transfer: Vec::new(),
             slots: Vec::new(),
             degrees,
         };
-        let mut transfer = vec![0.0; degrees];
-        let budget = Budget::new(tables, threshold);
-        for upper in lattice.ids().skip(1) {
+        for uppers in (0..lattice.len() as u32).collect::<Vec<_>>().chunks(CHUNK) {
             tick().map_err(Uncollected::Stopped)?;
-            let set = lattice.get(upper);
-            for lower in (0..upper.0).map(DownsetId) {
-                let pair = Pair { lower, upper };
-                if !budget.allows(tables, pair) || !lattice.get(lower).is_subset(set) {
-                    continue;
-                }
-                if breaks_apart(&tables.problem.limits.apart, lattice.get(lower), set) {
-                    continue;
-                }
-                let Some(tag) = levels.tag(lattice.get(lower), set) else { continue };
-                if !budget.devices(tables, pair).is_some_and(|n| budget.affords(tables, pair, n)) {
-                    continue;
-                }
-                if pairs.lower.len() == most {
-                    return Err(Uncollected::TooMany);
-                }
-                tables.transfers(pair, &mut transfer);
-                pairs.lower.push(lower);
-                pairs.tags.push(tag);
-                pairs.transfer.extend_from_slice(&transfer);
-                pairs.slots.resize(pairs.slots.len() + degrees, StaircaseId::UNKNOWN);
+            let found: Vec<Stages> = uppers
+                .par_iter()
+                .map(|&upper| Stages::below(tables, levels, &budget, &alive, DownsetId(upper)))
+                .collect();
+            for mut stages in found {
+                pairs.lower.append(&mut stages.lower);
+                pairs.tags.append(&mut stages.tags);
+                pairs.transfer.append(&mut stages.transfer);
+                pairs.start.push(pairs.lower.len());
             }
-            pairs.start.push(pairs.lower.len());
+            if pairs.lower.len() > most {
+                return Err(Uncollected::TooMany);
+            }
         }
+        pairs.slots = vec![StaircaseId::UNKNOWN; pairs.lower.len() * degrees];
         Ok(pairs)
-    }
-
-    /// Number of pairs.
-    pub(crate) fn len(&self) -> usize {
-        self.lower.len()
     }
 
     /// Bytes that one pair takes.
@@ -111,6 +99,46 @@ impl Pairs {
     }
 }
 
+/// Upper downsets between two looks at the observer.
+const CHUNK: usize = 256;
+
+/// The stages under one upper downset.
+#[derive(Default)]
+struct Stages {
+    lower: Vec<DownsetId>,
+    tags: Vec<Tag>,
+    transfer: Vec<f64>,
+}
+
+impl Stages {
+    fn below(tables: &Tables<'_>, levels: &Levels, budget: &Budget, alive: &[DownsetId], upper: DownsetId) -> Self {
+        let lattice = tables.lattice;
+        let mut stages = Self::default();
+        if !budget.keeps(tables, upper) {
+            return stages;
+        }
+        let set = lattice.get(upper);
+        let mut transfer = vec![0.0; tables.problem.tensor_parallel.len()];
+        for &lower in &alive[..alive.partition_point(|&id| id < upper)] {
+            let (pair, below) = (Pair { lower, upper }, lattice.get(lower));
+            if !budget.allows(tables, pair)
+                || !below.is_subset(set)
+                || breaks_apart(&tables.problem.limits.apart, below, set)
+                || !budget.devices(tables, pair).is_some_and(|n| budget.affords(tables, pair, n))
+            {
+                continue;
+            }
+            if let Some(tag) = levels.tag(below, set) {
+                tables.transfers(pair, &mut transfer);
+                stages.lower.push(lower);
+                stages.tags.push(tag);
+                stages.transfer.extend_from_slice(&transfer);
+            }
+        }
+        stages
+    }
+}
+
 /// How many devices the layers around a stage need at least, from their device time alone.
 struct Budget {
     threshold: f64,
@@ -126,6 +154,11 @@ impl Budget {
 
     fn least(&self, work: f64) -> f64 {
         if work > 0.0 { (work / self.threshold * (1.0 - SLACK)).ceil() } else { 0.0 }
+    }
+
+    /// Whether a downset can be a cut, or the start or the end.
+    fn keeps(&self, tables: &Tables<'_>, id: DownsetId) -> bool {
+        self.around(tables, Pair { lower: id, upper: id }) <= f64::from(self.devices)
     }
 
     fn around(&self, tables: &Tables<'_>, pair: Pair) -> f64 {
@@ -145,7 +178,7 @@ impl Budget {
     fn devices(&self, tables: &Tables<'_>, pair: Pair) -> Option<u32> {
         let problem = tables.problem;
         let mut fewest: Option<u32> = None;
-        for (degree, list) in problem.degrees.iter().enumerate() {
+        for degree in 0..problem.degrees.len() {
             let fixed = Fixed {
                 sums: tables.sums(pair, degree),
                 transfer: 0.0,
@@ -156,7 +189,6 @@ impl Budget {
             if let Some(found) = fewest_devices(problem, &fixed, degree, self.threshold, fewest.unwrap_or(u32::MAX)) {
                 fewest = Some(found);
             }
-            debug_assert!(list.iter().all(|d| d.devices > 0));
         }
         fewest
     }

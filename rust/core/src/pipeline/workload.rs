@@ -255,6 +255,18 @@ impl Workload {
         &self.ties
     }
 
+    /// The same with another number of devices, at least 1.
+    #[must_use]
+    pub fn with_devices(&self, devices: u32) -> Self {
+        Self { devices: devices.clamp(1, MAX_DEVICES), ..self.clone() }
+    }
+
+    /// The same with another memory per device, in bytes.
+    #[must_use]
+    pub fn with_memory(&self, memory: f64) -> Self {
+        Self { memory, ..self.clone() }
+    }
+
     fn check(&self) -> Result<(), WorkloadError> {
         integer("the number of devices", self.devices, MAX_DEVICES)?;
         integer("the number of microbatches", self.microbatches, MAX_MICROBATCHES)?;
