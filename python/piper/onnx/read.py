@@ -117,7 +117,7 @@ def _all_nodes(nodes: object) -> Iterator[NodeProto]:
 
 def _inline(path: Path, model: ModelProto) -> ModelProto:
     """Replace calls of local functions by their bodies, once it is sure that the result is of a sane size."""
-    from onnx import inliner
+    from onnx import checker, inliner
 
     functions = {(function.domain, function.name): function for function in model.functions}
     sizes: dict[tuple[str, str], int] = {}
@@ -126,7 +126,7 @@ def _inline(path: Path, model: ModelProto) -> ModelProto:
         raise InputError(f"{path}: {total} nodes once its functions are inlined; expected at most {MAX_NODES}")
     try:
         return inliner.inline_local_functions(model)
-    except (RuntimeError, ValueError, TypeError) as error:
+    except (RuntimeError, ValueError, TypeError, checker.ValidationError) as error:
         raise InputError(f"{path}: its local functions cannot be inlined: {one_line(error)}") from None
 
 
