@@ -93,10 +93,20 @@ class _Account:
                 origin = self._origin.get(value, value)
                 if not self._counts(origin):
                     continue
-                # Selective recomputation drops the scores, not the operands of attention: their makers pay for them.
-                payer = self._maker.get(origin, place) if place in self._score_steps else place
-                target.setdefault(origin, payer)
+                target.setdefault(origin, self._operand_payer(place, value) if place in self._score_steps else place)
         return firm, dict(sorted(soft.items(), key=lambda item: self._maker.get(item[0], -1)))
+
+    def _operand_payer(self, place: int, value: Value) -> int:
+        """Who pays for an operand of attention: selective recomputation drops the scores, not the operands.
+
+        It is a step that tensor parallelism divides as it divides the operand: the one that brought it into heads, or
+        the next product with weights where a projection goes straight into a fused operator.
+        """
+        maker = self._maker.get(value, place)
+        if maker not in self._score_steps and not flops(self._steps[maker]):
+            return maker
+        following = range(place + 1, len(self._steps))
+        return next((p for p in following if flops(self._steps[p]) and weights(self._steps[p])), maker)
 
     def _needed(self, step: Step) -> tuple[Value, ...]:
         op = step.node.op_type
