@@ -70,3 +70,53 @@ PROFILE = "\n".join(
         "",
     ]
 )
+
+
+LLAMA: Document = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 1024,
+    "max_position_embeddings": 512,
+    "tie_word_embeddings": False,
+}
+
+CONFIGS: dict[str, Document] = {
+    "llama": LLAMA,
+    "gpt2": {"model_type": "gpt2", "n_embd": 128, "n_layer": 3, "n_head": 4, "n_positions": 256, "vocab_size": 512},
+    "bert": {
+        "model_type": "bert",
+        "hidden_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 512,
+        "vocab_size": 512,
+        "max_position_embeddings": 128,
+    },
+    "mixtral": LLAMA | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2},
+    "t5": {
+        "model_type": "t5",
+        "d_model": 128,
+        "d_kv": 32,
+        "d_ff": 256,
+        "num_heads": 4,
+        "num_layers": 3,
+        "num_decoder_layers": 2,
+        "vocab_size": 512,
+    },
+    "vit": {
+        "model_type": "vit",
+        "hidden_size": 128,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 256,
+        "image_size": 64,
+        "patch_size": 16,
+        "num_channels": 3,
+    },
+}
+"""Hugging Face configurations of small transformers, by their type."""

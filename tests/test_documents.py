@@ -11,24 +11,12 @@ from pathlib import Path
 
 import click
 import pytest
-from examples import PROFILE, diamond
+from examples import LLAMA, PROFILE, diamond
 
 from piper.cli.commands import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CONFIG = {
-    "model_type": "llama",
-    "architectures": ["LlamaForCausalLM"],
-    "hidden_size": 256,
-    "intermediate_size": 512,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 4,
-    "vocab_size": 1024,
-    "max_position_embeddings": 512,
-    "tie_word_embeddings": False,
-}
 
 
 def blocks(document: Path, language: str) -> list[str]:
@@ -64,7 +52,7 @@ def write_examples(folder: Path) -> None:
         weights,
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx")
-    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
     (folder / "workload.json").write_text(json.dumps(diamond()), encoding="utf-8")
     (folder / "profile.txt").write_text(PROFILE, encoding="utf-8")
 

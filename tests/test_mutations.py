@@ -11,27 +11,56 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+from examples import CONFIGS
 from mutate import mutated
+from mutate_onnx import mutated_model
 from shared import shared_path
 
 from piper import _core
 from piper.errors import InputError
 from piper.formats.detect import kind_of
+from piper.formats.huggingface import load_huggingface
 from piper.formats.pipedream import load_pipedream
 from piper.formats.piper_json import load_piper
 from piper.formats.plan_json import load_plan
+from piper.model import Model
+from piper.onnx import load_onnx
 from piper.workload import Limits, Stage, Workload
 
 MUTATIONS = int(os.environ.get("PIPER_MUTATIONS", "1000"))
 
 
-def survive(read: Callable[[Path], object], seeds: Sequence[Path], path: Path, *, binary: bool = False) -> int:
+Damage = Callable[[random.Random, Sequence[bytes]], bytes]
+
+
+def damaged_text(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A copy with damaged characters, tokens or numbers."""
+    return mutated(rng, seeds, binary=False)
+
+
+def damaged_bytes(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A copy with damaged bytes."""
+    return mutated(rng, seeds, binary=True)
+
+
+def damaged_model(rng: random.Random, seeds: Sequence[bytes]) -> bytes:
+    """A copy of an ONNX model, mostly one that can still be parsed."""
+    return damaged_bytes(rng, seeds) if rng.random() < 0.25 else mutated_model(rng, rng.choice(seeds))
+
+
+def survive(
+    read: Callable[[Path], object],
+    seeds: Sequence[Path],
+    path: Path,
+    damage: Damage = damaged_text,
+    copies: int = MUTATIONS,
+) -> int:
     """Feed damaged copies of the seeds to a reader; the number that it took."""
     originals = [seed.read_bytes() for seed in seeds]
     taken = 0
-    for number in range(MUTATIONS):
-        data = mutated(random.Random(number), originals, binary=binary)
-        path.write_bytes(data)
+    for number in range(copies):
+        path.write_bytes(damage(random.Random(number), originals))
         try:
             read(path)
         except InputError as error:
@@ -39,7 +68,7 @@ def survive(read: Callable[[Path], object], seeds: Sequence[Path], path: Path, *
             assert message.isprintable(), (number, message)
             assert len(message) < 2000, (number, message)
         except BaseException as error:
-            error.add_note(f"copy {number} of {len(originals)} seeds")
+            error.add_note(f"copy {number}")
             raise
         else:
             taken += 1
@@ -107,6 +136,51 @@ def halves(workload: Workload) -> dict[str, object]:
             },
         ],
     }
+
+
+def check(model: Model) -> None:
+    """What every model promises."""
+    assert model.flops >= 0
+    for edge in model.edges:
+        assert 0 <= edge.source < len(model.layers)
+        assert 0 <= edge.target < len(model.layers)
+        assert edge.bytes >= 0
+
+
+@pytest.mark.parametrize("model_type", sorted(CONFIGS))
+def test_huggingface_configurations(tmp_path: Path, model_type: str) -> None:
+    seed = tmp_path / "seed"
+    seed.write_text(json.dumps(CONFIGS[model_type], indent=2))
+    copies = -(-MUTATIONS // len(CONFIGS))
+    taken = survive(lambda path: check(load_huggingface(path)), [seed], tmp_path / "config", copies=copies)
+    assert taken > 0
+
+
+ONNX_MODELS = {
+    "light_vgg19": {},
+    "light_squeezenet": {},
+    "lstm_tagger_ts": {"batch": 2, "seq": 16},
+    "odd_functions_helper": {"batch": 2, "seq": 8},
+    "odd_if_loop_helper": {"N": 4},
+    "odd_unknown_domain_op": {"n": 4},
+    "silero_vad_half": {"batch": 1, "sequence": 64},
+    "sklearn_logreg": {"X.0": 2},
+}
+"""Small models that use every part of the format, with the sizes of their open dimensions."""
+
+
+@pytest.mark.parametrize("name", sorted(ONNX_MODELS))
+def test_onnx_models(tmp_path: Path, name: str) -> None:
+    seed = shared_path("onnx", "models", f"{name}.onnx")
+    copies = -(-MUTATIONS // len(ONNX_MODELS))
+    taken = survive(
+        lambda path: check(load_onnx(path, dims=ONNX_MODELS[name])),
+        [seed],
+        tmp_path / "model.onnx",
+        damaged_model,
+        copies,
+    )
+    assert taken > 0
 
 
 def test_detection(tmp_path: Path) -> None:

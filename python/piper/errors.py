@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from piper.text import one_line
+
 
 class PiperError(Exception):
     """Base of all errors of Piper. Its text is one line that says what is wrong, where, and what to do."""
 
     exit_status: ClassVar[int] = 2
+
+    def __init__(self, text: str) -> None:
+        """Keep the text; what is not printable in names that came from a file is escaped."""
+        super().__init__(one_line(text))
 
 
 class InputError(PiperError):

@@ -7,6 +7,7 @@ from os import PathLike, fsdecode
 from pathlib import Path
 
 from piper.errors import InputError
+from piper.text import one_line as one_line
 
 MAX_TEXT_BYTES = 64 * 2**20
 """Largest JSON or text file that is read: hundreds of times a published workload, yet easily held when parsed."""
@@ -19,14 +20,6 @@ WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 def shown(path: str | PathLike[str]) -> str:
     """A path as messages show it: on one line, whatever its characters."""
     return one_line(fsdecode(path))
-
-
-def one_line(text: str, limit: int = 4096) -> str:
-    """Text with unprintable characters escaped, cut to `limit` characters."""
-    cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    if cut.isprintable():
-        return cut
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
 def quoted(text: str, limit: int = 60) -> str:
