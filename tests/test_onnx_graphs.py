@@ -281,3 +281,32 @@ def test_skip_connections_do_not_glue_a_network_together(tmp_path: Path) -> None
     loaded = load_onnx(save(tmp_path, nodes, [value("x", [8, 64])], [current], weights))
     assert len(loaded.layers) >= depth
     assert all(edge.source < edge.target for edge in loaded.edges)
+
+
+def test_sequences_with_known_places_are_seen_through(tmp_path: Path) -> None:
+    nodes = [
+        node("SplitToSequence", ["x"], ["parts"], axis=1, keepdims=0),
+        node("SequenceAt", ["parts", "first"], ["a"], name="at"),
+        node("SequenceAt", ["parts", "last"], ["b"]),
+        node("SequenceConstruct", ["a", "b"], ["pair"]),
+        node("ConcatFromSequence", ["pair"], ["y"], axis=0, new_axis=1, name="concat"),
+    ]
+    constants = [constant("first", 0), constant("last", -1)]
+    loaded = load_onnx(save(tmp_path, nodes, [value("x", [2, 3, 8])], ["y"], constants))
+    assert operator(loaded, "at").outputs[0].shape == (2, 8)
+    assert operator(loaded, "concat").outputs[0].shape == (2, 2, 8)
+    assert loaded.assumptions == ()
+
+
+def test_one_expert_of_a_one_hot_choice_gets_its_share_of_the_tokens(tmp_path: Path) -> None:
+    nodes = [
+        node("OneHot", ["choice", "experts", "values"], ["hot"]),
+        node("Transpose", ["hot"], ["by_expert"], perm=[2, 1, 0]),
+        node("Gather", ["by_expert", "third"], ["mask"], axis=0),
+        node("NonZero", ["mask"], ["tokens"]),
+    ]
+    constants = [constant("experts", 8), constant("values", [0, 1]), constant("third", 3)]
+    path = save(tmp_path, nodes, [value("choice", [64, 2], TensorProto.INT64)], ["tokens"], constants)
+    loaded = load_onnx(path)
+    assert loaded.operators[-1].outputs[0].shape == (2, 2 * 64 // 8)
+    assert loaded.assumptions[0].startswith("tokens.1 = 16: ")

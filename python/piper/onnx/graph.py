@@ -74,6 +74,10 @@ class Value:
     proto: TensorProto | None = None
     """Where `data` can still be read from."""
     is_input: bool = False
+    items: tuple[Value, ...] | None = None
+    """Values of a sequence, where it is one and they are known."""
+    rarity: int = 1
+    """About one in so many elements is not zero."""
 
     @property
     def dtype(self) -> str:
@@ -87,8 +91,8 @@ class Value:
 
     @property
     def bytes(self) -> int:
-        """Size in bytes."""
-        return self.tensor.bytes
+        """Size in bytes, of a sequence all items together."""
+        return self.tensor.bytes if self.items is None else sum(item.bytes for item in self.items)
 
 
 @dataclass(eq=False)

@@ -306,7 +306,8 @@ def _elementwise(step: Step, shards: Shards) -> list[Shard | None] | None:
         place = found.axis - rank + len(value.shape)
         if value not in shards and place >= 0 and value.shape[place] != 1 and not _by_heads(value.shape, place):
             return None
-    return [found] * len(step.outputs)
+    shape = step.outputs[0].shape
+    return [found if out.shape == shape else None for out in step.outputs]
 
 
 def _by_heads(shape: Shape, axis: int) -> bool:

@@ -29,6 +29,7 @@ from piper.onnx.graph import (
     dtype_name,
 )
 from piper.onnx.read import Source, external_bytes, one_line, sorted_nodes
+from piper.onnx.sequences import sequence_outputs
 from piper.onnx.shapes import Inferred, OpenShape, ShapeInference
 
 if TYPE_CHECKING:
@@ -230,12 +231,34 @@ class Propagation:
         outputs = self._folded(node, inputs)
         if outputs is not None:
             return Step(node, Kind.CONSTANT, tuple(inputs), outputs)
+        sequence = self._sequence(node, inputs)
+        if sequence is not None:
+            return sequence
         inferred = self._infer(node, inputs)
         values = tuple(self._value(node, place, inferred[place], inputs) for place in range(len(node.outputs)))
         kind = _kind(node, inputs, values)
         if kind is Kind.CONSTANT:
             self._fill(node, inputs, values, inferred)
+        _spread_rarity(node, inputs, values)
         return Step(node, kind, tuple(inputs), values)
+
+    def _sequence(self, node: Node, inputs: list[Value | None]) -> Step | None:
+        """A step of an operator on sequences whose items are known."""
+        for value in inputs:
+            self._data(value)
+        output = sequence_outputs(node, inputs, node.outputs[0]) if node.outputs else None
+        if output is None:
+            return None
+        where = f"{self._source.path}: {node.where}, output {output.name!r}"
+        for value in (output, *(output.items or ())):
+            checked_shape(value.shape, where)
+        # Putting values side by side costs; taking one out of a sequence, or putting one in, does not.
+        kind = (
+            Kind.LIVE
+            if node.op_type in ("ConcatFromSequence", "SplitToSequence") or output.items == ()
+            else Kind.VIEW
+        )
+        return Step(node, kind, tuple(inputs), (output,))
 
     def _folded(self, node: Node, inputs: list[Value | None]) -> tuple[Value, ...] | None:
         """Outputs with data, for constants and shape arithmetic."""
@@ -550,13 +573,23 @@ def _kind(node: Node, inputs: list[Value | None], outputs: tuple[Value, ...]) ->
     return Kind.LIVE
 
 
+def _spread_rarity(node: Node, inputs: list[Value | None], outputs: tuple[Value, ...]) -> None:
+    """Follow one-hot values, which tell how many elements of a mask are set: a mixture's choice of experts."""
+    first = inputs[0] if inputs else None
+    if node.op_type == "OneHot" and len(inputs) > 1 and inputs[1] is not None and inputs[1].data is not None:
+        outputs[0].rarity = max(1, int(inputs[1].data.reshape(-1)[0]))
+    elif first is not None and node.op_type in LAYOUTS | LOOKUPS:
+        for value in outputs:
+            value.rarity = first.rarity
+
+
 def _default_size(node: Node, axis: int, inputs: list[Value | None]) -> int:
     """What an open size is supposed to be: as large as it can get where that is known, else as in the first input."""
     first = next((value for value in inputs if value is not None), None)
     if first is None:
         return 1
     if node.op_type in DATA_SIZED:
-        return count(first.shape)
+        return -(-count(first.shape) // first.rarity)
     if node.op_type == "NonMaxSuppression" and len(inputs) > 1 and inputs[1] is not None:
         limit = inputs[2].data if len(inputs) > 2 and inputs[2] is not None else None
         boxes = first.shape[1]

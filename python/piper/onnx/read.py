@@ -249,7 +249,7 @@ def external_bytes(source: Source, tensor: TensorProto, size: int) -> bytes | No
         )
     if size > 16 * MAX_DATA:
         return None
-    folder = source.path.resolve().parent
+    folder = source.path.parent.resolve()
     file = (folder / location).resolve()
     if not file.is_relative_to(folder):
         raise InputError(

@@ -312,6 +312,10 @@ _BYTE_RULES = {
         "Range Resize ReverseSequence Scatter ScatterElements ScatterND Slice SpaceToDepth Split TensorScatter "
         "Tile Transpose Trilu Upsample OneHot GridSample CenterCropPad NonMaxSuppression"
     ),
+    "sequence": (
+        "ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength "
+        "SplitToSequence"
+    ),
     "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     "control flow": "Loop Scan",
 }
