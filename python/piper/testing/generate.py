@@ -70,6 +70,8 @@ def random_workload(
     pairs = random_edges(source, count, shape=shape)
     transfer = transfer or ("tensor" if source.chance(30) else "edge")
     layers = _layers(source, style, count, pairs, max_tmpcs)
+    if transfer == "tensor":
+        layers = tuple(_synchronising_alike(layer) for layer in layers)
     ties = _ties(source, style, count) if count > 1 and source.chance(25) else ()
     microbatches = _mostly_large(source, max_microbatches)
     memory = _memory(source, style, layers)
@@ -181,6 +183,17 @@ def _tmpcs(source: Source, style: _Style, t: int, ins: int, outs: int, *, count:
             )
         )
     return tuple(made)
+
+
+def _synchronising_alike(layer: Layer) -> Layer:
+    """Give all alternatives of a degree the synchronisation lists of the first: a tensor is synchronised once."""
+    return replace(
+        layer,
+        tmpcs={
+            t: tuple(replace(c, sync_forward=cs[0].sync_forward, sync_backward=cs[0].sync_backward) for c in cs)
+            for t, cs in layer.tmpcs.items()
+        },
+    )
 
 
 def _edges(source: Source, style: _Style, pairs: Edges, transfer: Transfer) -> tuple[Edge, ...]:

@@ -49,7 +49,8 @@ pub enum Transfer {
     #[default]
     Edge,
     /// A tensor leaves its stage once, and enters each later stage that uses it once. Of the consumers' (or, going
-    /// out, the edges') synchronisation bytes the largest counts. All edges out of one layer carry the same tensor.
+    /// out, the edges') synchronisation bytes the largest counts. All edges out of one layer carry the same tensor, and
+    /// the alternatives of a layer at one degree must synchronise the same bytes.
     Tensor,
 }
 
@@ -291,6 +292,16 @@ impl Workload {
     fn check_layer(&self, node: NodeId) -> Result<(), WorkloadError> {
         let (ins, outs) = (self.graph.incoming(node).len(), self.graph.outgoing(node).len());
         for (&t, tmpcs) in &self.layer(node).tmpcs {
+            let alike = |pair: &[Tmpc]| {
+                pair[0].sync_forward == pair[1].sync_forward && pair[0].sync_backward == pair[1].sync_backward
+            };
+            if self.transfer == Transfer::Tensor && !tmpcs.windows(2).all(alike) {
+                return Err(WorkloadError::BadShape(format!(
+                    "the alternatives of layer {}, degree {t}, synchronise different bytes; that is possible only when \
+                     every edge is its own transfer",
+                    node.0
+                )));
+            }
             integer(&format!("a tensor-parallel degree of layer {}", node.0), t, MAX_DEVICES)?;
             for tmpc in tmpcs {
                 let place = || format!("of layer {}, degree {t}, `{}`", node.0, tmpc.id);
