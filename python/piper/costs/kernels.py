@@ -91,11 +91,17 @@ def _backward(group: Sequence[Share]) -> list[Kernel]:
     (item,) = group
     if item.flops:
         # The gradient of one operand each, at the size of the forward product; none for a weight that is not trained.
-        frozen = bool(item.operator.weights) and not item.operator.trainable
-        return [forward] if frozen else [forward, forward]
+        if not item.operator.weights:
+            return [forward, forward]
+        return [forward, forward, _accumulation(item)] if item.operator.trainable else [forward]
     if not item.operator.dtype.startswith(_FLOATING) or not forward.bytes:
         return []
     return [Kernel(0.0, forward.bytes + item.saved_bytes + item.saved_bytes_unfused, forward.dtype)]
+
+
+def _accumulation(item: Share) -> Kernel:
+    """The gradient of the weights is added to that of the microbatches before: two are read, one is written."""
+    return Kernel(0.0, 3 * item.weight_bytes, item.operator.dtype)
 
 
 def _weights_read(item: Share) -> float:

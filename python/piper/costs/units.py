@@ -9,10 +9,10 @@ from piper.errors import InputError
 
 _FACTORS = {
     "": 1,
-    "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15,
-    "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50,
+    "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15, "e": 10**18,
+    "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40, "pi": 2**50, "ei": 2**60,
 }  # fmt: skip
-_SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)\s*(?:([kmgtp]i?)?b)?", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)\s*(?:([kmgtpe]i?)?b)?", re.ASCII | re.IGNORECASE)
 _LONGEST = 64
 MAX_BYTES = 2**63 - 1
 """Largest size that is understood, 8 EiB."""

@@ -11,7 +11,7 @@ from piper.costs.parameters import ParameterBytes, parameter_bytes
 from piper.costs.sharding import allows, share
 from piper.costs.tmpcs import Machine, tmpcs
 from piper.errors import InputError
-from piper.model import Model, ModelLayer, Operator, Tensor
+from piper.model import Model, ModelLayer, Operator, Partition, Tensor
 from piper.workload import Edge, Layer, Tie, TieCost, Tmpc, Workload
 
 RESERVE = 0.06
@@ -201,9 +201,25 @@ def _use_structure(use: _Use) -> object:
 
 
 def _degrees(model: Model, node: int, largest: int | None) -> tuple[int, ...]:
-    """Degrees that some layer offers and that divide a node, in which a group must lie."""
-    offered = {degree for layer in model.layers for degree in layer.degrees}
-    return tuple(d for d in sorted(offered | {1}) if node % d == 0 and d <= (largest or node))
+    """1, and the degrees at which some layer divides its work; a group must lie in one node."""
+    layers = {(layer.degrees, _divides(model, layer)) for layer in model.layers}
+    return tuple(
+        degree
+        for degree in sorted({1}.union(*(offered for offered, _ in layers)))
+        if node % degree == 0
+        and degree <= (largest or node)
+        and (degree == 1 or any(degree in offered and _any_multiple(sizes, degree) for offered, sizes in layers))
+    )
+
+
+def _divides(model: Model, layer: ModelLayer) -> frozenset[int]:
+    """The sizes that a degree may divide in a layer."""
+    operators = (model.operators[position] for position in layer.operators)
+    return frozenset(x.divides for x in operators if x.partition is not Partition.REPLICATED)
+
+
+def _any_multiple(sizes: Iterable[int], degree: int) -> bool:
+    return any(size % degree == 0 for size in sizes)
 
 
 def _total(sizes: Iterable[ParameterBytes]) -> ParameterBytes:
@@ -222,7 +238,7 @@ def _rate_warnings(model: Model, cluster: Cluster) -> list[str]:
     """Types of matrix products for which another type's rate was taken."""
     used = dict.fromkeys(operator.dtype for operator in model.operators if operator.flops)
     return [
-        f"{cluster.device} has no {dtype} arithmetic; its products are costed at a wider type's rate"
+        f"{cluster.device} has no {dtype} arithmetic: its products are costed at the rate of a wider type"
         for dtype in used
         if not cluster.spec.has_rate(dtype)
     ]

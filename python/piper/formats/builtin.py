@@ -42,9 +42,7 @@ def load(
     key = name.strip().lower()
     if key not in _configurations():
         raise InputError(f"{one_line(name, 60)!r} is no built-in model; {_suggestion(key)}")
-    wanted = Wanted(
-        sequence=sequence, microbatch_size=microbatch_size or 1, dtype=dtype or "bfloat16", vocabulary=vocabulary
-    )
+    wanted = Wanted(sequence=sequence, microbatch_size=microbatch_size, dtype=dtype, vocabulary=vocabulary)
     return model_from_config(_configurations()[key], key, key, wanted)
 
 

@@ -46,10 +46,10 @@ class Wanted:
 
     sequence: int | None = None
     """Tokens in a sample: the smaller of the model's maximum and 4096."""
-    microbatch_size: int = 1
-    """Samples in a microbatch."""
-    dtype: str = "bfloat16"
-    """Type of weights and activations."""
+    microbatch_size: int | None = None
+    """Samples in a microbatch: 1."""
+    dtype: str | None = None
+    """Type of weights and activations: bfloat16."""
     vocabulary: int | None = None
     """Size of the vocabulary: the configuration's."""
 
@@ -57,15 +57,15 @@ class Wanted:
         limits = {"sequence": MAX_SEQUENCE, "microbatch_size": MAX_MICROBATCH, "vocabulary": MAX_VOCABULARY}
         for name, largest in limits.items():
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not 1 <= value <= largest):
+            if value is not None and not _is_whole(value, largest):
                 raise InputError(f"{name} is {value!r}; expected a whole number from 1 to {largest}")
-        if self.dtype.lower() not in _DTYPES:
+        if self.dtype is not None and self.dtype.lower() not in _DTYPES:
             raise InputError(f"dtype is {self.dtype!r}; expected one of {', '.join(dict.fromkeys(_DTYPES.values()))}")
 
     def stream(self, longest: int | None) -> Activations:
         """The dimensions of activations for a model with so many positions."""
         sequence = self.sequence or min(longest or DEFAULT_SEQUENCE, DEFAULT_SEQUENCE)
-        return Activations(self.microbatch_size, sequence, _DTYPES[self.dtype.lower()])
+        return Activations(self.microbatch_size or 1, sequence, _DTYPES[(self.dtype or "bfloat16").lower()])
 
 
 def load_huggingface(
@@ -92,9 +92,7 @@ def load_huggingface(
     document = parse(decode_text(read_bytes(path), where), where)
     if not isinstance(document, dict):
         raise InputError(f"{where}: $: is no JSON object; expected the configuration of a transformer")
-    wanted = Wanted(
-        sequence=sequence, microbatch_size=microbatch_size or 1, dtype=dtype or "bfloat16", vocabulary=vocabulary
-    )
+    wanted = Wanted(sequence=sequence, microbatch_size=microbatch_size, dtype=dtype, vocabulary=vocabulary)
     return model_from_config(document, where, where, wanted)
 
 
@@ -310,6 +308,10 @@ def _vit(keys: Keys, name: str, wanted: Wanted) -> Model:
         ),
         wanted.stream(None),
     )
+
+
+def _is_whole(value: object, largest: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= largest
 
 
 def _heads(keys: Keys) -> int:
