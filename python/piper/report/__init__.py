@@ -1,0 +1,1 @@
+"""Results as tables on a terminal; one module a table. Nothing here computes a result."""

@@ -1,0 +1,5 @@
+"""``python -m piper`` is ``piper``."""
+
+from piper.cli import main
+
+main()

@@ -1,0 +1,71 @@
+"""The program: runs a command and turns however it ends into one line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from piper.cli.commands import cli
+from piper.cli.output import ReaderGoneError
+from piper.errors import PiperError
+from piper.formats.source import one_line
+
+INTERRUPTED = 130
+"""As a shell reports a program that Ctrl-C ended."""
+BROKEN_PIPE = 141
+"""As a shell reports a program whose reader went away."""
+INTERNAL_ERROR = 70
+"""``EX_SOFTWARE`` of sysexits.h."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run ``piper`` and exit.
+
+    Exit status: 0 solved; 1 proven infeasible; 2 bad input or usage; 3 stopped by a limit with a result that is not
+    proven optimal; 130 interrupted; 141 the reader of the output went away; 70 an error of Piper's own.
+    """
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        status = cli.main(args=arguments, prog_name="piper", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except PiperError as error:
+        # The base class itself is what the compiled half raises for its own failures.
+        return _fail(str(error), INTERNAL_ERROR if type(error) is PiperError else error.exit_status)
+    except ReaderGoneError:
+        _discard_output()
+        return BROKEN_PIPE
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _fail(str(error) or "interrupted", INTERRUPTED)
+    except MemoryError:
+        return _fail("the memory of the machine ran out", 3)
+    except BaseException as error:  # A panic of the compiled half is no Exception.
+        return _internal(error)
+
+
+def _internal(error: BaseException) -> int:
+    if isinstance(error, SystemExit) or os.environ.get("PIPER_DEBUG") == "1":
+        raise error
+    return _fail(f"internal error, please report: {type(error).__name__}: {error}", INTERNAL_ERROR)
+
+
+def _fail(message: str, status: int) -> int:
+    """One line on standard error."""
+    print(f"piper: {one_line(message)}", file=sys.stderr)  # noqa: T201
+    return status
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from complaining at exit that what is still buffered has no reader."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

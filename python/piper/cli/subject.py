@@ -1,0 +1,50 @@
+"""From options to a model and the arguments that the Python functions share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from piper.costs.cluster import Cluster
+from piper.model import Model
+from piper.planning.problem import Setting
+from piper.planning.subject import subject_of
+from piper.workload import Workload
+
+_READING = ("dims", "shapes", "assumptions", "dtype", "sequence")
+_SETTING = ("cluster", "devices", "memory", "bandwidth", "microbatches", "transfer")
+
+
+def read(model: str, options: dict[str, Any]) -> tuple[Model | Workload, dict[str, Any]]:
+    """The model, and the options that are left as arguments of `piper.plan` and its like.
+
+    Raises:
+        InputError: the model cannot be read.
+        click.UsageError: options contradict each other.
+    """
+    arguments = dict(options)
+    reading = reading_arguments(arguments)
+    arguments["cluster"] = cluster_argument(arguments.pop("cluster"), arguments.pop("device"), arguments["devices"])
+    setting = Setting(**{name: arguments[name] for name in _SETTING})
+    return subject_of(model, setting, reading), arguments
+
+
+def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Take out what `piper.load` wants to know."""
+    reading = {name: options.pop(name) for name in _READING}
+    return reading | {name: dict(reading[name]) for name in ("dims", "shapes", "assumptions")}
+
+
+def cluster_argument(cluster: str | None, device: str | None, devices: int | None) -> Cluster | str | None:
+    """The cluster of ``--cluster``, or of ``--device`` with ``--devices``.
+
+    Raises:
+        InputError: there is no such device.
+        click.UsageError: both are given.
+    """
+    if device is None:
+        return cluster
+    if cluster is not None:
+        raise click.UsageError("--device does not go with --cluster, which names the device itself")
+    return Cluster.of(device, devices or 1)

@@ -1,0 +1,85 @@
+"""`piper.inspect`: what a model or a workload is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+
+from piper.costs.cluster import Cluster
+from piper.errors import InputError
+from piper.inspection.model import ModelInspection
+from piper.inspection.workload import WorkloadInspection
+from piper.loading import is_profile, load
+from piper.model import Model
+from piper.workload import Workload
+
+
+def inspect(
+    model: Model | Workload | str | PathLike[str],
+    cluster: Cluster | str | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    assumptions: Mapping[str, int] | None = None,
+    dtype: str | None = None,
+    sequence: int | None = None,
+    microbatch_size: int | None = None,
+) -> ModelInspection | WorkloadInspection:
+    """Show what a model is made of, and where each number comes from.
+
+    FLOPs are those of one forward pass of one microbatch, 2 for each multiply-add; matrix multiplications,
+    convolutions and recurrent cells only. Sizes are bytes, shared weights counted once.
+
+    Args:
+        model: what `piper.load` returns, or what it takes.
+        cluster: the device (``"h100-80gb"``) or cluster on which operators are timed; models only.
+        dims: as for `piper.load`, like all that follow.
+        shapes: whole shapes of inputs of an ONNX model, by input.
+        assumptions: numbers that an ONNX graph leaves open, by name.
+        dtype: type of weights and activations.
+        sequence: tokens in a sample.
+        microbatch_size: samples in a microbatch.
+
+    Returns:
+        Something that prints as a table and has `to_json`.
+
+    Raises:
+        InputError: the model cannot be read, there is no such device, or a workload was to be timed.
+    """
+    if isinstance(model, Model | Workload):
+        return _inspection(model, cluster)
+    # A profile is shown as it is, whatever cluster it will run on.
+    number = 1 if is_profile(model) else None
+    found = load(
+        model,
+        dims=dims,
+        shapes=shapes,
+        assumptions=assumptions,
+        dtype=dtype,
+        sequence=sequence,
+        microbatch_size=microbatch_size,
+        devices=number,
+        memory=number,
+        bandwidth=number,
+        microbatches=number,
+    )
+    return _inspection(found, cluster, cluster_known=number is None)
+
+
+def _inspection(
+    model: Model | Workload, cluster: Cluster | str | None, *, cluster_known: bool = True
+) -> ModelInspection | WorkloadInspection:
+    if isinstance(model, Model):
+        return _timed(model, cluster)
+    if cluster is not None:
+        raise InputError(f"{model.name}: its times are measured; a device does not change them")
+    return WorkloadInspection(model, cluster_known=cluster_known)
+
+
+def _timed(model: Model, cluster: Cluster | str | None) -> ModelInspection:
+    if cluster is None:
+        return ModelInspection(model)
+    from piper.costs.operators import operator_seconds
+
+    device = (Cluster.parse(cluster) if isinstance(cluster, str) else cluster).spec
+    return ModelInspection(model, operator_seconds(model, device), device.name)

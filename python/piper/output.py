@@ -1,0 +1,49 @@
+"""Writing results to files without destroying anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from piper.errors import InputError
+
+_NUMBERS = re.compile(r"\[\n([-+.,\deE\s]+)\n *\]")
+"""A list of numbers over several lines; strings hold no raw line breaks, so none can match."""
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """Indented ASCII with a newline at the end, lists of numbers on one line."""
+    text = json.dumps(document, indent=2, allow_nan=False)
+    return _NUMBERS.sub(lambda match: f"[{' '.join(match[1].split())}]", text) + "\n"
+
+
+def check_writable(path: str | PathLike[str], *, force: bool) -> None:
+    """Fail now rather than after a long solve.
+
+    Raises:
+        InputError: the file exists and `force` is not set, or its folder does not exist.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{fspath(path)}: is a folder; expected the name of a file to write")
+    if target.is_file() and not force:
+        raise InputError(f"{fspath(path)}: exists already; use --force (force=True) to overwrite it")
+    if not target.parent.is_dir():
+        raise InputError(f"{fspath(path)}: the folder {target.parent} does not exist")
+
+
+def write_json(document: dict[str, Any], path: str | PathLike[str], *, force: bool = False) -> None:
+    """Write a result as JSON.
+
+    Raises:
+        InputError: as `check_writable`, or the system refuses to write.
+    """
+    check_writable(path, force=force)
+    try:
+        with Path(path).open("w" if force or Path(path).exists() else "x", encoding="utf-8") as file:
+            file.write(json_text(document))
+    except OSError as error:
+        raise InputError(f"{fspath(path)}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,136 @@
+"""Why there is no plan, and what would have to give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from piper import _core
+from piper.costs.units import format_bytes
+from piper.errors import InfeasibleError
+from piper.planning.problem import Problem
+from piper.workload import Layer, Tmpc
+
+
+def infeasible(problem: Problem) -> InfeasibleError:
+    """The error for a problem that has no plan, with every reason that can be named."""
+    reasons = [*_impossible_layers(problem), *_oversized_layers(problem), *_contradictions(problem)]
+    return InfeasibleError(reasons or [_too_small(problem)], needs(problem))
+
+
+def needs(problem: Problem) -> dict[str, float]:
+    """The least memory per device, and the least number of devices, that would do; a missing key: no amount does."""
+    memory, devices = _core.needs(problem.workload, problem.limits, problem.schedule)
+    found: dict[str, float] = {}
+    if memory is not None:
+        found["memory_bytes"] = problem.with_reserve(memory)
+    if devices is not None:
+        found["devices"] = devices
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Shortage:
+    """A layer that fits in no way, with the least bytes that it takes."""
+
+    position: int
+    bytes: float
+
+
+def permitted_degrees(problem: Problem, layer: Layer) -> list[int]:
+    """Tensor-parallel degrees in which a layer may run."""
+    limits, workload = problem.limits, problem.workload
+    largest = min(workload.devices, limits.max_tensor_parallel or workload.devices)
+    node = workload.network.devices_per_node
+    return [
+        t
+        for t, tmpcs in sorted(layer.tmpcs.items())
+        if tmpcs and t <= largest and limits.tensor_parallel in (None, t) and (node is None or node % t == 0)
+    ]
+
+
+def permitted_tmpcs(problem: Problem, layer: Layer, degree: int) -> list[Tmpc]:
+    """Configurations that the choice of recomputation leaves."""
+    tmpcs = list(layer.tmpcs[degree])
+    recomputing = [tmpc for tmpc in tmpcs if "recomp" in tmpc.id]
+    match problem.limits.recompute:
+        case "never":
+            return [tmpc for tmpc in tmpcs if "recomp" not in tmpc.id]
+        case "always":
+            return recomputing or tmpcs
+        case _:
+            return tmpcs
+
+
+def least_memory(problem: Problem, layer: Layer) -> float | None:
+    """Bytes that a layer takes at least on each device, alone in a stage; None where it cannot run at all."""
+    limits, workload = problem.limits, problem.workload
+    amounts = []
+    for t in permitted_degrees(problem, layer):
+        largest = min(workload.devices // t, workload.microbatches, limits.max_data_parallel or workload.microbatches)
+        replicas = max(1, limits.data_parallel or largest)
+        amounts += [
+            tmpc.memory_per_microbatch + tmpc.memory_fixed + tmpc.memory_sharded / replicas
+            for tmpc in permitted_tmpcs(problem, layer, t)
+        ]
+    return min(amounts, default=None)
+
+
+def _impossible_layers(problem: Problem) -> Iterator[str]:
+    """Layers without any degree or configuration that the limits allow."""
+    positions = [p for p, layer in enumerate(problem.workload.layers) if least_memory(problem, layer) is None]
+    if positions:
+        layer = problem.workload.layers[positions[0]]
+        degrees = ", ".join(str(t) for t, tmpcs in sorted(layer.tmpcs.items()) if tmpcs) or "none"
+        yield (
+            f"{_named(problem, positions)} cannot run on any permitted number of devices or recomputation "
+            f"(tensor-parallel degrees that the layer has: {degrees})"
+        )
+
+
+def _oversized_layers(problem: Problem) -> Iterator[str]:
+    """Layers that fit on no device even when they are alone, equal ones in one sentence."""
+    usable = problem.usable_memory
+    groups: dict[float, list[int]] = {}
+    for position, layer in enumerate(problem.workload.layers):
+        least = least_memory(problem, layer)
+        if least is not None and least > usable:
+            groups.setdefault(least, []).append(position)
+    for least, positions in sorted(groups.items(), reverse=True)[:4]:
+        yield (
+            f"{_named(problem, positions)} needs at least {format_bytes(least)} on each device, "
+            f"{format_bytes(least - usable)} more than the {format_bytes(usable)} that a device offers"
+        )
+
+
+def _contradictions(problem: Problem) -> Iterator[str]:
+    """Limits that no plan can obey, whatever the memory."""
+    limits, workload = problem.limits, problem.workload
+    data, tensor = limits.data_parallel or 1, limits.tensor_parallel or 1
+    stages = limits.stages or 1
+    if stages > len(workload.layers):
+        yield f"{stages} stages are more than the {len(workload.layers)} layers"
+    if limits.max_stages is not None and stages > limits.max_stages:
+        yield f"{stages} stages are more than the largest number of stages, {limits.max_stages}"
+    if workload.microbatches % data:
+        yield f"the data-parallel degree {data} does not divide the {workload.microbatches} microbatches"
+    if data * stages > workload.microbatches:
+        yield f"{stages} stages of {data} replicas need more than the {workload.microbatches} microbatches of a batch"
+    if data * tensor * stages > workload.devices:
+        yield f"{stages} stages of {data} x {tensor} devices are more than the {workload.devices} devices"
+
+
+def _too_small(problem: Problem) -> str:
+    workload = problem.workload
+    devices = "1 device" if workload.devices == 1 else f"{workload.devices} devices"
+    text = f"every layer fits alone, but not all of them on {devices} with {format_bytes(problem.usable_memory)} each"
+    limits = problem.limits
+    restricted = limits.pins or limits.together or limits.apart or limits.stages or limits.max_stages
+    return text + (", given the limits on stages and layers" if restricted else "")
+
+
+def _named(problem: Problem, positions: list[int]) -> str:
+    first = problem.workload.layers[positions[0]]
+    name = f"layer {first.id} ({first.name})"
+    more = len(positions) - 1
+    return f"{name}, like {more} more," if more else name

@@ -1,0 +1,182 @@
+"""`piper.frontier`: the best plan's time for every number of devices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from piper import _core
+from piper.errors import InputError
+from piper.model import Model
+from piper.planning.effort import Effort, ProgressCallback, RunningEffort
+from piper.planning.explain import infeasible
+from piper.planning.limits import LayerRef, Restrictions
+from piper.planning.microbatch import cuts, recut
+from piper.planning.problem import Problem, Setting, problem
+from piper.planning.subject import subject_of
+from piper.workload import Recompute, Schedule, Transfer, Workload
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from piper.costs.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """A number of devices at which the best time improves, and that time."""
+
+    devices: int
+    time_per_sample: float
+    """Time per microbatch, as for `Plan`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """The best time for every number of devices up to that of the problem."""
+
+    name: str
+    points: tuple[FrontierPoint, ...]
+    """Increasing in devices, decreasing in time. Between two points the first one's time is the best."""
+    solve_seconds: float
+    time_unit: Literal["s"] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The key ``frontier`` with ``devices`` and ``timePerSample`` of each point."""
+        from piper.encode import frontier_document
+
+        return frontier_document(self)
+
+    def __rich__(self) -> Group:
+        from piper.report.frontier import frontier_table
+
+        return frontier_table(self)
+
+    def __str__(self) -> str:
+        from piper.report.text import plain_text
+
+        return plain_text(self)
+
+
+def frontier(
+    model: Model | Workload | str | PathLike[str],
+    cluster: Cluster | str | None = None,
+    *,
+    devices: int | None = None,
+    memory: float | str | None = None,
+    bandwidth: float | str | None = None,
+    microbatches: int | None = None,
+    microbatch_size: int | None = None,
+    global_batch: int | None = None,
+    schedule: Schedule = "async",
+    recompute: Recompute = "auto",
+    no_data_parallel: bool = False,
+    no_tensor_parallel: bool = False,
+    max_data_parallel: int | None = None,
+    max_tensor_parallel: int | None = None,
+    data_parallel: int | None = None,
+    tensor_parallel: int | None = None,
+    stages: int | None = None,
+    max_stages: int | None = None,
+    pins: Mapping[LayerRef, int] | Sequence[tuple[LayerRef, int]] = (),
+    together: Sequence[Sequence[LayerRef]] = (),
+    apart: Sequence[Sequence[LayerRef]] = (),
+    reserve: float | str | None = None,
+    transfer: Transfer | None = None,
+    threads: int | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Frontier:
+    """The best time per sample for every number of devices up to that of the cluster, from one search.
+
+    Args:
+        model: what `piper.load` returns, or what it takes.
+        cluster: as for `piper.plan`, like all that follow.
+        devices: the largest number of devices.
+        memory: bytes of one device.
+        bandwidth: bytes per unit of the workload's time from each device to other stages.
+        microbatches: microbatches in a batch, the same for every number of devices.
+        microbatch_size: samples in a microbatch. Models only.
+        global_batch: samples in a batch; with `microbatch_size` or `microbatches`, of which it gives the other.
+        schedule: ``"async"``, ``"gpipe"`` or ``"1f1b"``.
+        recompute: ``"auto"``, ``"never"`` or ``"always"``.
+        no_data_parallel: every stage has one replica.
+        no_tensor_parallel: every replica has one device.
+        max_data_parallel: most replicas of a stage.
+        max_tensor_parallel: most devices of a replica.
+        data_parallel: replicas of every stage.
+        tensor_parallel: devices of every replica.
+        stages: number of stages.
+        max_stages: most stages.
+        pins: layer to the stage that it must be in, counted from 0.
+        together: groups of layers; those of a group share a stage.
+        apart: groups of layers; no two of a group share a stage.
+        reserve: bytes of each device that no plan may use.
+        transfer: ``"edge"`` or ``"tensor"``.
+        threads: threads of the search.
+        time_limit: seconds after which the search gives up.
+        memory_limit: bytes that the search may take. Default: half of what is free.
+        progress: called about ten times a second with the best value and the bound.
+
+    Returns:
+        The points at which the best time improves.
+
+    Raises:
+        InputError: an argument cannot be used.
+        InfeasibleError: there is no plan for any number of devices.
+        LimitError: a limit was reached; there is no partial answer.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    options = cuts(microbatch_size, global_batch, microbatches)
+    if len(options) > 1:
+        raise InputError("global_batch alone does not say how the batch is cut; add microbatch_size or microbatches")
+    setting = Setting(
+        cluster=cluster,
+        devices=devices,
+        memory=memory,
+        bandwidth=bandwidth,
+        microbatches=options[0].count,
+        reserve=reserve,
+        transfer=transfer,
+        schedule=schedule,
+    )
+    restrictions = Restrictions(
+        recompute=recompute,
+        no_data_parallel=no_data_parallel,
+        no_tensor_parallel=no_tensor_parallel,
+        max_data_parallel=max_data_parallel,
+        max_tensor_parallel=max_tensor_parallel,
+        data_parallel=data_parallel,
+        tensor_parallel=tensor_parallel,
+        stages=stages,
+        max_stages=max_stages,
+        pins=pins,
+        together=together,
+        apart=apart,
+    )
+    effort = Effort(threads=threads, time_limit=time_limit, memory_limit=memory_limit, progress=progress)
+    running = effort.started()
+    posed = problem(recut(subject_of(model, setting), options[0]), setting, restrictions)
+    return _search(posed, running)
+
+
+def _search(posed: Problem, running: RunningEffort) -> Frontier:
+    started = time.perf_counter()
+    points = _core.frontier(
+        posed.workload,
+        posed.limits,
+        posed.schedule,
+        threads=running.effort.threads,
+        time_limit=running.seconds_left(),
+        memory_limit=running.effort.memory_limit,
+        progress=running.effort.progress,
+    )
+    seconds = time.perf_counter() - started
+    if not points:
+        raise infeasible(posed)
+    found = tuple(FrontierPoint(devices, value) for devices, value in points)
+    return Frontier(posed.workload.name, found, seconds, posed.workload.time_unit)

@@ -1,0 +1,63 @@
+"""One search, and what its end means."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+from piper import _core
+from piper.errors import LimitError, PiperError
+from piper.planning.effort import RunningEffort
+from piper.planning.explain import infeasible
+from piper.planning.judge import judged_plan
+from piper.planning.problem import Problem
+from piper.planning.result import PROOF_GAP, Plan
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C before there was any plan."""
+
+
+def search(problem: Problem, running: RunningEffort) -> Plan:
+    """The best plan of one problem.
+
+    Raises:
+        InfeasibleError: there is provably none.
+        LimitError: a limit was reached before one was found.
+        Interrupted: Ctrl-C came before one was found.
+    """
+    effort = running.effort
+    started = time.perf_counter()
+    solution = _core.solve(
+        problem.workload,
+        problem.limits,
+        problem.schedule,
+        threads=effort.threads,
+        time_limit=running.seconds_left(),
+        memory_limit=effort.memory_limit,
+        gap=effort.gap,
+        progress=effort.progress,
+    )
+    seconds = time.perf_counter() - started
+    if solution.stages is None:
+        raise _without_plan(problem, solution)
+    plan = judged_plan(problem, solution, seconds)
+    if plan.status == "gap" and plan.gap > max(effort.gap, PROOF_GAP) * (1 + 1e-6):
+        # All that fits into the memory was searched, and neither the proof nor the gap was reached.
+        return replace(plan, status="memory limit")
+    return plan
+
+
+def _without_plan(problem: Problem, solution: _core.Solution) -> PiperError | Interrupted:
+    if math.isinf(solution.lower_bound):
+        return infeasible(problem)
+    if solution.status == "interrupted":
+        return Interrupted(f"interrupted before any plan was found; {_bound(solution)}")
+    if solution.status in ("time limit", "memory limit"):
+        return LimitError(f"the {solution.status} was reached before any plan was found; {_bound(solution)}")
+    return LimitError(f"the search that fits into the memory limit found no plan; {_bound(solution)}")
+
+
+def _bound(solution: _core.Solution) -> str:
+    return f"no plan can take less than {solution.lower_bound:g} per sample"

@@ -1,0 +1,190 @@
+"""The Python functions: what they return, what they raise, what they cost to import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from workloads import chain_document, wide_document, write
+
+import piper
+from piper import _core
+from piper.planning import InternalError
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> piper.Workload:
+    workload = piper.load(write(tmp_path / "chain.json", chain_document()))
+    assert isinstance(workload, piper.Workload)
+    return workload
+
+
+def bert(cluster: str = "2x4:a100-80gb", **options: object) -> piper.Plan:
+    return piper.plan("bert-large", cluster, **options)  # type: ignore[arg-type]
+
+
+def test_a_plan_carries_its_proof_and_its_stages(chain: piper.Workload) -> None:
+    plan = piper.plan(chain)
+    assert plan.time_per_sample == 16
+    assert plan.lower_bound == pytest.approx(16, rel=1e-9)
+    assert plan.optimal
+    assert 0 <= plan.gap <= 1e-9
+    assert plan.devices_used == sum(stage.devices for stage in plan.stages) == 2
+    assert sorted(layer for stage in plan.stages for layer in stage.ids) == [0, 1, 2, 3]
+    assert all(stage.load == stage.compute + stage.transfer + stage.resync for stage in plan.stages)
+    assert plan.iteration_time is None
+
+
+def test_names_and_files_are_taken_as_models(tmp_path: Path) -> None:
+    file = write(tmp_path / "chain.json", chain_document())
+    assert piper.plan(file).stages == piper.plan(str(file)).stages
+
+
+def test_sizes_are_numbers_or_text(chain: piper.Workload) -> None:
+    assert piper.plan(chain, memory="1KiB").memory_bytes == piper.plan(chain, memory=1024).memory_bytes == 1024
+    with pytest.raises(piper.InputError, match="memory"):
+        piper.plan(chain, memory=float("nan"))
+
+
+def test_a_reserve_is_not_used(chain: piper.Workload) -> None:
+    assert piper.plan(chain, memory=100, reserve=40).memory_bytes == 60
+    with pytest.raises(piper.InfeasibleError):
+        piper.plan(chain, memory=100, reserve=99)
+
+
+def test_layers_are_named_by_name_or_number(chain: piper.Workload) -> None:
+    by_name = piper.plan(chain, pins={"block.2": 1}, stages=2, no_data_parallel=True, no_tensor_parallel=True)
+    by_number = piper.plan(chain, pins=[(2, 1)], stages=2, no_data_parallel=True, no_tensor_parallel=True)
+    assert by_name.stages == by_number.stages
+    assert 2 in by_name.stages[1].ids
+
+
+def test_names_that_several_layers_have_are_refused(tmp_path: Path) -> None:
+    document = chain_document()
+    for node in document["nodes"]:
+        node["name"] = "block"
+    with pytest.raises(piper.InputError, match="4 layers are named 'block'; use a number instead: 0, 1, 2, 3"):
+        piper.plan(write(tmp_path / "same.json", document), pins={"block": 0})
+
+
+def test_infeasibility_says_what_would_do(chain: piper.Workload) -> None:
+    with pytest.raises(piper.InfeasibleError) as caught:
+        piper.plan(chain, memory=3)
+    error = caught.value
+    assert error.reasons == [str(error)]
+    assert piper.plan(chain, memory=error.needs["memory_bytes"]).optimal
+    with pytest.raises(piper.InfeasibleError):
+        piper.plan(chain, memory=error.needs["memory_bytes"] * (1 - 1e-6))
+
+
+def test_what_a_model_needs_is_enough_with_its_reserve() -> None:
+    with pytest.raises(piper.InfeasibleError) as caught:
+        bert("1x2:a100-80gb", memory="1GiB")
+    assert bert("1x2:a100-80gb", memory=caught.value.needs["memory_bytes"]).optimal
+
+
+def test_saved_plans_are_never_overwritten_unasked(chain: piper.Workload, tmp_path: Path) -> None:
+    plan, file = piper.plan(chain), tmp_path / "plan.json"
+    plan.save(file)
+    with pytest.raises(piper.InputError, match="exists"):
+        plan.save(file)
+    plan.save(file, force=True)
+    assert json.loads(file.read_text()) == json.loads(json.dumps(plan.to_json()))
+
+
+def test_plans_and_their_files_evaluate_alike(chain: piper.Workload, tmp_path: Path) -> None:
+    plan = piper.plan(chain, devices=4)
+    plan.save(tmp_path / "plan.json")
+    of_plan = piper.evaluate(chain, plan, devices=4)
+    assert of_plan == piper.evaluate(chain, tmp_path / "plan.json", devices=4)
+    assert of_plan.feasible
+    assert (of_plan.time_per_sample, of_plan.stages) == (plan.time_per_sample, plan.stages)
+    assert not piper.evaluate(chain, plan, devices=3).feasible
+
+
+def test_a_plan_of_another_workload_is_refused(chain: piper.Workload, tmp_path: Path) -> None:
+    longer = piper.load(write(tmp_path / "longer.json", chain_document(layers=6)))
+    with pytest.raises(piper.InputError):
+        piper.evaluate(chain, piper.plan(longer))
+
+
+def test_the_frontier_agrees_with_single_plans(chain: piper.Workload) -> None:
+    frontier = piper.frontier(chain, devices=8)
+    assert all(
+        piper.plan(chain, devices=point.devices).time_per_sample == point.time_per_sample for point in frontier.points
+    )
+
+
+@pytest.mark.parametrize("schedule", ["async", "gpipe", "1f1b"])
+def test_schedules_are_judged_like_they_are_planned(chain: piper.Workload, schedule: piper.workload.Schedule) -> None:
+    plan = piper.plan(chain, schedule=schedule)
+    assert piper.evaluate(chain, plan, schedule=schedule).time_per_sample == plan.time_per_sample
+    assert (plan.time_per_sample == 16) == (schedule == "async" or len(plan.stages) == 1)
+
+
+def test_progress_hears_of_best_and_bound(tmp_path: Path) -> None:
+    heard: list[tuple[float, float]] = []
+    wide = write(tmp_path / "wide.json", wide_document())
+    plan = piper.plan(wide, time_limit=1.0, progress=lambda best, bound: heard.append((best, bound)))
+    assert not plan.optimal
+    assert heard
+    assert all(bound <= best for best, bound in heard)
+
+
+def test_an_error_in_progress_ends_the_search(tmp_path: Path) -> None:
+    def fail(best: float, bound: float) -> None:
+        raise LookupError(f"{best} {bound}")
+
+    with pytest.raises(LookupError):
+        piper.plan(write(tmp_path / "wide.json", wide_document()), time_limit=5.0, progress=fail)
+
+
+def test_the_microbatch_search_finds_what_single_plans_find() -> None:
+    searched = bert(global_batch=64)
+    sizes = {size: bert(global_batch=64, microbatch_size=size) for size in (1, 2, 4, 8, 16, 32, 64)}
+    best = min(sizes, key=lambda size: sizes[size].time_per_sample / size)
+    assert searched.microbatch_size == best
+    assert searched.microbatches == 64 // best
+    assert searched.stages == sizes[best].stages
+    assert searched.optimal
+    assert searched.iteration_time == pytest.approx(searched.time_per_sample * searched.microbatches)
+
+
+def test_batches_that_cannot_be_cut_are_refused() -> None:
+    with pytest.raises(piper.InputError, match="global_batch"):
+        bert(global_batch=10, microbatch_size=4)
+    with pytest.raises(piper.InputError, match="global_batch"):
+        bert(global_batch=8, microbatch_size=4, microbatches=3)
+    assert bert(global_batch=8, microbatches=4).microbatch_size == 2
+
+
+def test_models_need_devices() -> None:
+    with pytest.raises(piper.InputError, match="cluster"):
+        piper.plan("bert-large")
+
+
+def test_the_solver_is_not_believed(chain: piper.Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = _core.solve(chain, piper.Limits(), "async")
+    assert honest.stages is not None
+    for stages, bound in ((honest.stages, honest.lower_bound * 0.9), (honest.stages[:-1], honest.lower_bound)):
+        fake = SimpleNamespace(stages=stages, lower_bound=bound, status="done")
+        monkeypatch.setattr(_core, "solve", lambda *_, fake=fake, **__: fake)
+        with pytest.raises(InternalError):
+            piper.plan(chain)
+
+
+def test_results_print_as_tables(chain: piper.Workload) -> None:
+    assert "proven optimal" in str(piper.plan(chain, compare=True))
+    assert "feasible" in str(piper.evaluate(chain, piper.plan(chain)))
+    assert "devices" in str(piper.frontier(chain))
+    assert "4 layers" in str(piper.inspect(chain))
+
+
+def test_import_is_light() -> None:
+    code = "import sys, piper; print([m for m in ('rich', 'click', 'onnx', 'numpy') if m in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
