@@ -270,16 +270,17 @@ impl<'a> Tables<'a> {
     fn price_edges(&mut self) {
         let problem = self.problem;
         let graph = problem.workload.graph();
-        let regular = |node: NodeId, degree: usize| {
+        let shared = |node: NodeId, degree: usize| {
             let alternatives = problem.alternatives[node.index()][degree].as_ref()?;
-            alternatives.menu.map(|_| problem.tmpc(node, degree, alternatives.positions[0]))
+            let alike = alternatives.menu.is_some() || problem.workload.transfer == Transfer::Tensor;
+            alike.then(|| problem.tmpc(node, degree, alternatives.positions[0]))
         };
         for (edge, &(source, target)) in graph.edges().iter().enumerate() {
             let place = |list: &[EdgeId]| list.iter().position(|e| e.index() == edge).unwrap_or(0);
             let (in_place, out_place) = (place(graph.incoming(target)), place(graph.outgoing(source)));
             for degree in 0..self.degrees {
-                self.entering.push(regular(target, degree).map_or(0.0, |t| t.sync_forward[in_place]));
-                self.leaving.push(regular(source, degree).map_or(0.0, |t| t.sync_backward[out_place]));
+                self.entering.push(shared(target, degree).map_or(0.0, |t| t.sync_forward[in_place]));
+                self.leaving.push(shared(source, degree).map_or(0.0, |t| t.sync_backward[out_place]));
             }
         }
     }
@@ -318,8 +319,10 @@ impl<'a> Tables<'a> {
         let (lower, upper) = (self.lattice.get(pair.lower), self.lattice.get(pair.upper));
         let outside = |v: NodeId| lower.contains(v) || !upper.contains(v);
         let Some(alternatives) = &problem.alternatives[node.index()][degree] else { return Vec::new() };
+        // Bytes that all alternatives share are priced with the edges.
+        let own_sync = problem.workload.transfer == Transfer::Edge;
         let cut = |edges: &[EdgeId], other: &dyn Fn(EdgeId) -> NodeId, sync: &[f64]| -> f64 {
-            edges.iter().zip(sync).filter(|&(&e, _)| outside(other(e))).map(|(_, s)| s).sum()
+            edges.iter().zip(sync).filter(|&(&e, _)| own_sync && outside(other(e))).map(|(_, s)| s).sum()
         };
         let choice = |&position: &u32| {
             let tmpc = problem.tmpc(node, degree, position);
