@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from piper.model import Model
+
 node = helper.make_node
 opset = helper.make_opsetid
 
@@ -49,3 +51,19 @@ def save(
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString())
     return path
+
+
+def downsets(model: Model, limit: int = 20_000) -> int:
+    """Number of sets of layers that contain every layer their members depend on, counted up to just over `limit`."""
+    needs: list[set[int]] = [set() for _ in model.layers]
+    for edge in model.edges:
+        needs[edge.target].add(edge.source)
+    seen = {frozenset[int]()}
+    todo = list(seen)
+    while todo and len(seen) <= limit:
+        current = todo.pop()
+        for layer, needed in enumerate(needs):
+            if layer not in current and needed <= current and (bigger := current | {layer}) not in seen:
+                seen.add(bigger)
+                todo.append(bigger)
+    return len(seen)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 from onnx import NodeProto, TensorProto, helper
-from onnx_graphs import constant, node, opset, save, value, weight
+from onnx_graphs import constant, downsets, node, opset, save, value, weight
 
 from piper.errors import InputError
 from piper.model import Model, Operator, Partition
@@ -310,3 +311,33 @@ def test_one_expert_of_a_one_hot_choice_gets_its_share_of_the_tokens(tmp_path: P
     loaded = load_onnx(path)
     assert loaded.operators[-1].outputs[0].shape == (2, 2 * 64 // 8)
     assert loaded.assumptions[0].startswith("tokens.1 = 16: ")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_graph_becomes_an_acyclic_graph_of_layers_that_can_be_solved(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    reach, size = rng.choice((2, 5, 40, 400)), 400
+    nodes = [node("MatMul", ["x", "w"], ["v0"])]
+    for place in range(1, size):
+        first, second = (f"v{rng.randrange(max(0, place - reach), place)}" for _ in range(2))
+        product = rng.random() < 0.5
+        nodes.append(node("MatMul" if product else "Add", [first, "w" if product else second], [f"v{place}"]))
+    unread = {name for item in nodes for name in item.output} - {name for item in nodes for name in item.input}
+    path = save(tmp_path, nodes, [value("x", [4, 64])], sorted(unread), [weight("w", [64, 64])])
+    loaded = load_onnx(path)
+    assert all(edge.source < edge.target for edge in loaded.edges)
+    assert sorted(place for layer in loaded.layers for place in layer.operators) == list(range(size))
+    assert downsets(loaded) <= 5_000
+
+
+def test_towers_side_by_side_are_coarsened_until_they_can_be_solved(tmp_path: Path) -> None:
+    depth, nodes, weights = 100, [], []
+    for tower in "abc":
+        for place in range(depth):
+            source = f"{tower}{place}" if place else "x"
+            weights.append(weight(f"w{tower}{place}", [64, 64]))
+            nodes.append(node("MatMul", [source, f"w{tower}{place}"], [f"{tower}{place + 1}"]))
+    nodes.append(node("Sum", [f"{tower}{depth}" for tower in "abc"], ["y"]))
+    loaded = load_onnx(save(tmp_path, nodes, [value("x", [4, 64])], ["y"], weights))
+    assert len(loaded.layers) > 10
+    assert downsets(loaded) <= 5_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from statistics import median_high
 
 from piper.onnx.blocks import repeated_runs
 from piper.onnx.graph import Kind, Step, Value
@@ -20,7 +21,7 @@ MAX_DOWNSETS = 5_000
 MAX_LAYERS = 1_000
 """Layers are merged until there are no more than this."""
 SMALL = 0.05
-"""A segment is small if its work and its weights are less than this part of the largest segment's."""
+"""A segment is small if its work is less than this part of the median segment's, its weights of the largest's."""
 
 
 @dataclass(slots=True)
@@ -134,13 +135,13 @@ def _blocks(flow: _Flow, ranges: list[tuple[int, int]]) -> list[Group]:
     heads = [_head(flow, part) for part in parts]
     groups: list[Group] = []
     free = 0
-    largest = max(part.work for part in parts), max(part.weight_bytes for part in parts)
+    usual = _median([part.work for part in parts]), max(part.weight_bytes for part in parts)
     for run in repeated_runs(kinds, [part.work for part in parts], heads):
-        groups += _swept(parts[free : run.start], largest)
+        groups += _swept(parts[free : run.start], usual)
         for begin in range(run.start, run.end, run.period):
             groups.append(_joined(parts[begin : begin + run.period]))
         free = run.end
-    groups += _swept(parts[free:], largest)
+    groups += _swept(parts[free:], usual)
     _find_equals(flow, groups)
     return groups
 
@@ -204,13 +205,18 @@ def _joined(parts: Sequence[Group]) -> Group:
     )
 
 
-def _swept(parts: Sequence[Group], largest: tuple[int, int]) -> list[Group]:
+def _median(amounts: Sequence[int]) -> int:
+    """Median of those that are not 0."""
+    return median_high([amount for amount in amounts if amount] or [0])
+
+
+def _swept(parts: Sequence[Group], usual: tuple[int, int]) -> list[Group]:
     """Join each small part to the next one that is not, the last ones to the one before."""
     result: list[Group] = []
     waiting: list[Group] = []
     for part in parts:
         waiting.append(part)
-        if part.work > SMALL * largest[0] or part.weight_bytes > SMALL * largest[1]:
+        if part.work > SMALL * usual[0] or part.weight_bytes > SMALL * usual[1]:
             result.append(_joined(waiting))
             waiting = []
     if waiting and result:

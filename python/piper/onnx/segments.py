@@ -3,7 +3,8 @@
 Operators are taken in execution order. A place between two of them is a boundary when a single value, the one just
 made, crosses it: the residual stream after a block, an activation between two convolutions. Values that live long by
 design (the output of an encoder, a skip connection of a U-Net, a time embedding) would forbid all boundaries; where a
-segment stays too large, the longest-lived values are let through one after the other until it falls apart.
+segment stays too large, the longest-lived values are let through one after the other until it falls apart. What never
+does is cut where it is narrowest.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ class _Cutter:
             if not cuts and level < MAX_LEVELS and self._too_large(start, end):
                 background = self._widened(start, end, background)
                 cuts = self._boundaries(start, end, background)
+            if not cuts and self._too_large(start, end):
+                done += pairwise((start, *self._narrowest(start, end), end))
+                continue
             if not cuts:
                 done.append((start, end))
                 continue
@@ -82,6 +86,26 @@ class _Cutter:
             alive |= made
             if alive <= made and len(made) <= 1:
                 cuts.append(place + 1)
+        return cuts
+
+    def _narrowest(self, start: int, end: int) -> list[int]:
+        """Where the fewest values cross, one cut for each `MAX_WEIGHTED` products with weights.
+
+        For graphs that have no boundaries whatever is let through. Any cut of the execution order is a valid one.
+        """
+        cuts = []
+        weighted, best, fewest = 0, 0, 0
+        alive: set[int] = set()
+        for place in range(start, end - 1):
+            item = self._work[place]
+            alive |= {value for value in (*item.reads, *item.makes) if self._last_use.get(value, -1) > place}
+            alive -= {value for value in item.reads if self._last_use[value] <= place}
+            weighted += item.weighted
+            if weighted * 2 >= MAX_WEIGHTED and (not best or len(alive) <= fewest):
+                best, fewest = place + 1, len(alive)
+            if weighted >= MAX_WEIGHTED:
+                cuts.append(best)
+                weighted, best = sum(item.weighted for item in self._work[best : place + 1]), 0
         return cuts
 
     def _too_large(self, start: int, end: int) -> bool:
