@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
 
@@ -74,6 +74,54 @@ def check_optimum(workload: Workload, limits: Limits, schedule: Schedule) -> Non
         assert (score.devices, len(score.stages)) == (best.devices, best.stages), "not the fewest devices and stages"
 
 
+def check_frontier(workload: Workload, limits: Limits, schedule: Schedule) -> None:
+    frontier = _core.frontier(workload, limits, schedule, threads=1)
+    devices, values = [k for k, _ in frontier], [v for _, v in frontier]
+    assert devices == sorted(set(devices)), frontier
+    assert all(later < earlier for earlier, later in pairwise(values)), frontier
+    expected = Optimum(workload, limits, schedule).frontier()
+    for k in range(1, workload.devices + 1):
+        best = min((v for used, v in frontier if used <= k), default=math.inf)
+        assert close(best, expected.get(k, math.inf)), f"{k} devices: {frontier}; expected {expected}"
+    for k, best in frontier:
+        fewer = replace(workload, devices=k)
+        solution = _core.solve(fewer, limits, schedule, threads=1)
+        assert close(_core.score(fewer, limits, schedule, stages_of(solution)).value, best), (
+            f"{k} devices: {frontier}"
+        )
+
+
+def check_needs(workload: Workload, limits: Limits, schedule: Schedule) -> None:
+    """Needs are usable bytes: the reserve comes on top."""
+
+    def feasible(changed: Workload) -> bool:
+        return Optimum(changed, limits, schedule).best() is not None
+
+    if feasible(workload):
+        return
+    memory, devices = _core.needs(workload, limits, schedule)
+    usable = replace(workload, memory_bytes=workload.memory_bytes - workload.reserve_bytes, reserve_bytes=0.0)
+    most = workload.microbatches * max((t for layer in workload.layers for t in layer.tmpcs), default=1)
+    if devices is None:
+        assert not feasible(replace(usable, devices=most)), f"{most} devices would do"
+    else:
+        assert feasible(replace(usable, devices=devices)), f"{devices} devices are too few"
+        assert not feasible(replace(usable, devices=devices - 1)), f"{devices - 1} devices would do"
+    if memory is None:
+        assert not feasible(replace(usable, memory_bytes=1e29)), "much memory would do"
+    else:
+        assert feasible(replace(usable, memory_bytes=memory)), f"{memory} bytes are too few"
+        assert not feasible(replace(usable, memory_bytes=memory * (1 - 1e-6))), f"less than {memory} bytes would do"
+
+
+def check(seed: int, problem: Problem, checked: Callable[[Workload, Limits, Schedule], None] = check_optimum) -> None:
+    """Check the instance of a seed; a failure names it."""
+    try:
+        checked(*problem)
+    except Exception as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+
+
 def test_the_reference_agrees_with_a_list_of_all_plans() -> None:
     for seed in seeds(1):
         source = RandomSource(seed)
@@ -87,14 +135,6 @@ def test_the_reference_agrees_with_a_list_of_all_plans() -> None:
         assert (best is None) == (not plans), seed
         if best is not None:
             assert close(best.value, min(value(workload, schedule, plan) for plan in plans)), seed
-
-
-def check(seed: int, problem: Problem) -> None:
-    """As `check_optimum`; a failure names the seed."""
-    try:
-        check_optimum(*problem)
-    except Exception as error:
-        raise AssertionError(f"seed {seed}: {error}") from error
 
 
 def test_the_optimum_is_found() -> None:
@@ -120,47 +160,12 @@ def test_the_optimum_is_found_on_what_hypothesis_draws(problem: Problem) -> None
 
 def test_the_frontier_is_what_separate_solves_find() -> None:
     for seed in seeds(3):
-        workload, limits, schedule = drawn(seed, max_layers=7)
-        frontier = _core.frontier(workload, limits, schedule, threads=1)
-        devices, values = [k for k, _ in frontier], [v for _, v in frontier]
-        assert devices == sorted(set(devices)), seed
-        assert all(later < earlier for earlier, later in pairwise(values)), seed
-        expected = Optimum(workload, limits, schedule).frontier()
-        for k in range(1, workload.devices + 1):
-            best = [v for used, v in frontier if used <= k]
-            assert bool(best) == (k in expected), f"seed {seed}: {k} devices: {frontier}; expected {expected}"
-            if best:
-                assert close(best[-1], expected[k]), f"seed {seed}: {k} devices: {frontier}; expected {expected}"
-        if frontier:
-            fewer = replace(workload, devices=frontier[0][0])
-            solution = _core.solve(fewer, limits, schedule, threads=1)
-            assert close(_core.score(fewer, limits, schedule, stages_of(solution)).value, values[0]), seed
+        check(seed, drawn(seed, max_layers=7), check_frontier)
 
 
 def test_needs_are_the_least_that_do() -> None:
     for seed in seeds(4, 4 * EXAMPLES):
-        workload, limits, schedule = drawn(seed, max_layers=6)
-        if Optimum(workload, limits, schedule).best() is not None:
-            continue
-        memory, devices = _core.needs(workload, limits, schedule)
-
-        def feasible(changed: Workload, limits: Limits = limits, schedule: Schedule = schedule) -> bool:
-            return Optimum(changed, limits, schedule).best() is not None
-
-        most = workload.microbatches * max((t for layer in workload.layers for t in layer.tmpcs), default=1)
-        if devices is None:
-            assert not feasible(replace(workload, devices=most)), seed
-        else:
-            assert feasible(replace(workload, devices=devices)), seed
-            assert devices > workload.devices, seed
-            assert not feasible(replace(workload, devices=devices - 1)), seed
-        if memory is None:
-            assert not feasible(replace(workload, memory_bytes=1e29)), seed
-        else:
-            usable = replace(workload, reserve_bytes=0.0)
-            assert feasible(replace(usable, memory_bytes=memory)), seed
-            assert memory > workload.memory_bytes - workload.reserve_bytes, seed
-            assert not feasible(replace(usable, memory_bytes=memory * (1 - 1e-6))), seed
+        check(seed, drawn(seed, max_layers=6), check_needs)
 
 
 def test_numbers_of_layers_do_not_matter() -> None:
