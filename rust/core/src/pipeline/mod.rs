@@ -4,6 +4,8 @@
 pub mod baselines;
 mod bracket;
 mod chain_bound;
+#[allow(dead_code)]
+mod flush;
 mod frontier;
 pub mod judge;
 mod knapsack;

@@ -394,6 +394,8 @@ pub(crate) struct Staircase {
     most: u32,
     /// Bounds at the numbers in flight that were asked for, increasing.
     known: Vec<(u32, Bounds)>,
+    /// The least times that were asked for, by the number in flight, increasing.
+    least: Vec<(u32, Bounds)>,
 }
 
 impl Staircase {
@@ -413,7 +415,7 @@ impl Staircase {
         };
         let most = last_where(0, limit, |y| least(y) <= capacity);
         let free = last_where(0, most, |y| per_microbatch * f64::from(y) + fixed <= capacity);
-        Self { bag, capacity, fastest, free, most, known: Vec::new() }
+        Self { bag, capacity, fastest, free, most, known: Vec::new(), least: Vec::new() }
     }
 
     /// The largest `y` up to `wanted` whose least time is at most `time`; 0 when there is none.
@@ -426,6 +428,37 @@ impl Staircase {
             return most;
         }
         last_where(self.free, most, |y| self.within(menus, y, time, trust))
+    }
+
+    /// The least time with `y` in flight: a lower bound of it where the knapsack is too hard, `None` where nothing fits.
+    fn least(&mut self, menus: &Menus, y: u32) -> Option<f64> {
+        if y > self.most {
+            return None;
+        }
+        if y <= self.free {
+            return Some(self.fastest);
+        }
+        let at = match self.least.binary_search_by_key(&y, |k| k.0) {
+            Ok(at) => at,
+            Err(at) => {
+                self.least.insert(at, (y, self.settled(menus, y)));
+                at
+            }
+        };
+        Some(self.least[at].1.low).filter(|low| low.is_finite())
+    }
+
+    /// Bounds on the least time with `y` in flight, as good as can be.
+    fn settled(&self, menus: &Menus, y: u32) -> Bounds {
+        let bounds = knapsack::bounds(menus, &self.bag, y, self.capacity);
+        if bounds.low == bounds.high {
+            return bounds;
+        }
+        match knapsack::solve(menus, &self.bag, y, self.capacity) {
+            Some(found) if found.exact => Bounds { low: found.time, high: found.time },
+            Some(found) => Bounds { high: found.time, ..bounds },
+            None => bounds,
+        }
     }
 
     fn within(&mut self, menus: &Menus, y: u32, time: f64, trust: &mut Trust) -> bool {
@@ -534,18 +567,57 @@ impl Staircases {
         if sums.irregular == 0 && sums.per_microbatch * f64::from(wanted) + sums.fixed <= capacity {
             return wanted;
         }
-        let id = if *slot == StaircaseId::UNKNOWN {
-            let id = self.find(tables, pair, degree, at, fixed, capacity);
-            if fixed.same_for_all_degrees() {
-                *slot = StaircaseId(id);
-            }
-            id
-        } else {
-            slot.0
-        };
+        let id = self.remembered(tables, pair, degree, at, fixed, slot, capacity);
         let staircase = &mut self.list[id as usize];
         let time = if sums.irregular == 0 { time.max(staircase.fastest) } else { time };
         staircase.reach(&self.menus, time, wanted, &mut self.trust)
+    }
+
+    /// The least computation time with `y` in flight of a stage without irregular layers; `None` where nothing fits.
+    /// A lower bound of it where the knapsack is too hard to be solved exactly.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn least_time(
+        &mut self,
+        tables: &Tables<'_>,
+        pair: Pair,
+        degree: usize,
+        at: &Degree,
+        fixed: &Fixed,
+        slot: &mut StaircaseId,
+        y: u32,
+    ) -> Option<f64> {
+        let sums = &fixed.sums;
+        let capacity = capacity(tables, fixed, at);
+        if sums.least > capacity {
+            return None;
+        }
+        if sums.per_microbatch * f64::from(y) + sums.fixed <= capacity {
+            return Some(sums.fastest);
+        }
+        let id = self.remembered(tables, pair, degree, at, fixed, slot, capacity);
+        self.list[id as usize].least(&self.menus, y)
+    }
+
+    /// The staircase of a stage. `slot` remembers it where it does not depend on `d`.
+    #[allow(clippy::too_many_arguments)]
+    fn remembered(
+        &mut self,
+        tables: &Tables<'_>,
+        pair: Pair,
+        degree: usize,
+        at: &Degree,
+        fixed: &Fixed,
+        slot: &mut StaircaseId,
+        capacity: f64,
+    ) -> u32 {
+        if *slot != StaircaseId::UNKNOWN {
+            return slot.0;
+        }
+        let id = self.find(tables, pair, degree, at, fixed, capacity);
+        if fixed.same_for_all_degrees() {
+            *slot = StaircaseId(id);
+        }
+        id
     }
 
     fn find(
@@ -597,7 +669,8 @@ impl Staircases {
     }
 }
 
-fn capacity(tables: &Tables<'_>, fixed: &Fixed, at: &Degree) -> f64 {
+/// Bytes of a device that are left for the alternatives of a stage.
+pub(crate) fn capacity(tables: &Tables<'_>, fixed: &Fixed, at: &Degree) -> f64 {
     tables.problem.capacity
         - fixed.copy_fixed
         - (fixed.sums.sharded + fixed.copy_sharded) / f64::from(at.data_parallel)

@@ -93,6 +93,20 @@ impl Pairs {
         self.lower[pair]
     }
 
+    pub(crate) fn tag(&self, pair: usize) -> Tag {
+        self.tags[pair]
+    }
+
+    /// Where the staircase of a pair is remembered.
+    pub(crate) fn slot(&mut self, pair: usize, degree: usize) -> &mut StaircaseId {
+        &mut self.slots[pair * self.degrees + degree]
+    }
+
+    /// To be called when the staircases that the pairs remember are gone.
+    pub(crate) fn forget_staircases(&mut self) {
+        self.slots.fill(StaircaseId::UNKNOWN);
+    }
+
     pub(crate) fn fixed(&self, tables: &Tables<'_>, upper: DownsetId, pair: usize, degree: usize) -> Fixed {
         let ends = Pair { lower: self.lower[pair], upper };
         tables.fixed(ends, degree, self.transfer[pair * self.degrees + degree])
