@@ -243,7 +243,7 @@ impl Lattice {
                     if arena.len() > most {
                         return Err(Unfinished::TooMany);
                     }
-                    if arena.len() % 1024 == 0 {
+                    if arena.len().is_multiple_of(1024) {
                         tick(arena.len()).map_err(Unfinished::Stopped)?;
                     }
                     above.push((id, blocks.addable_after(&set, block, &addable)));

@@ -37,9 +37,9 @@ pub fn frontier(
 
 /// All searches over the same stages.
 fn shared(problem: &Problem<'_>, lattice: &Lattice, progress: &mut dyn Progress) -> Result<Vec<(u32, f64)>, Stop> {
-    let tables = Tables::new(problem, lattice);
-    let levels = Levels::new(problem.limits, problem.workload.layers().len());
     let mut tick = || progress.tick(Status { best: f64::INFINITY, bound: 0.0 });
+    let tables = Tables::new(problem, lattice, &mut tick)?;
+    let levels = Levels::new(problem.limits, problem.workload.layers().len());
     let mut pairs = match Pairs::collect(&tables, &levels, f64::INFINITY, usize::MAX, &mut tick) {
         Ok(pairs) => pairs,
         Err(Uncollected::Stopped(stop)) => return Err(stop),
@@ -50,7 +50,14 @@ fn shared(problem: &Problem<'_>, lattice: &Lattice, progress: &mut dyn Progress)
     let mut points = Vec::new();
     let (mut devices, mut low) = (problem.workload.devices, 0.0_f64);
     while devices > 0 {
-        let walk = Walk { tables: &tables, levels: &levels, pairs: &mut pairs, staircases: &mut staircases, devices };
+        let walk = Walk {
+            tables: &tables,
+            levels: &levels,
+            pairs: &mut pairs,
+            staircases: &mut staircases,
+            devices,
+            most_cells: usize::MAX,
+        };
         let mut bracket = Bracket::new(walk, 0.0, low.max(work / f64::from(devices) * (1.0 - 1e-9)), None);
         bracket.close(progress)?;
         let Some(best) = bracket.best else { break };

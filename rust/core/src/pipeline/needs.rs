@@ -9,12 +9,12 @@ use crate::progress::{Progress, Stop};
 pub struct Needs {
     /// Bytes per device, with the workload's number of devices; `None` where no memory does.
     pub memory: Option<f64>,
-    /// Devices, with the workload's memory; `None` where no number up to [`MOST_DEVICES`] does.
+    /// Devices, with the workload's memory; `None` where none up to 16,384 does.
     pub devices: Option<u32>,
 }
 
 /// Largest number of devices that [`needs`] proposes.
-pub const MOST_DEVICES: u32 = 1 << 14;
+const MOST_DEVICES: u32 = 1 << 14;
 
 /// Relative precision of the memory.
 const PRECISION: f64 = 1e-9;

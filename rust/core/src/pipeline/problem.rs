@@ -158,8 +158,10 @@ fn data_parallel_degrees(workload: &Workload, limits: &Limits, t: u32) -> Vec<De
 
 /// Divisors of `n`, increasing. Time `O(sqrt n)`.
 fn divisors(n: u32) -> Vec<u32> {
-    let small: Vec<u32> =
-        (1..).take_while(|d| u64::from(*d) * u64::from(*d) <= u64::from(n)).filter(|d| n % d == 0).collect();
+    let small: Vec<u32> = (1..)
+        .take_while(|d| u64::from(*d) * u64::from(*d) <= u64::from(n))
+        .filter(|&d| n.is_multiple_of(d))
+        .collect();
     let large = small.iter().rev().map(|d| n / d).filter(|d| u64::from(*d) * u64::from(*d) > u64::from(n));
     small.iter().copied().chain(large).collect()
 }

@@ -172,10 +172,10 @@ impl Search<'_> {
     /// The best plan over a lattice, starting from the best one so far. Returns a lower bound on all plans over the
     /// lattice, or nothing where there are too many stages to look at.
     fn improve(&mut self, lattice: &Lattice, progress: &mut dyn Progress) -> Result<Option<f64>, Stop> {
-        let tables = Tables::new(self.problem, lattice);
         let status = self.status();
-        let ceiling = self.high() * (1.0 + 3.0 * SLACK);
         let mut tick = || progress.tick(status);
+        let tables = Tables::new(self.problem, lattice, &mut tick)?;
+        let ceiling = self.high() * (1.0 + 3.0 * SLACK);
         let mut pairs = match Pairs::collect(&tables, &self.levels, ceiling, self.most_pairs(), &mut tick) {
             Ok(pairs) => pairs,
             Err(Uncollected::Stopped(stop)) => return Err(stop),
@@ -190,6 +190,7 @@ impl Search<'_> {
             pairs: &mut pairs,
             staircases: &mut staircases,
             devices: self.problem.workload.devices,
+            most_cells: (self.memory / 4) as usize / size_of::<u64>(),
         };
         let mut bracket = Bracket::new(walk, self.gap, self.state.low, self.state.best.take());
         let closed = bracket.close(progress);

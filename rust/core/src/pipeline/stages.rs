@@ -12,6 +12,7 @@ use crate::graph::{EdgeId, NodeId};
 use crate::pipeline::Transfer;
 use crate::pipeline::knapsack::{self, Bag, Bounds, Choice, MenuId, Menus};
 use crate::pipeline::problem::{Degree, Problem, SLACK};
+use crate::progress::Stop;
 
 /// Sums over the layers of a downset at one tensor-parallel degree.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,8 +117,15 @@ pub(crate) struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Time and space `O(D (V + T + E'))` for `D` downsets, `T` degrees and `E'` crossing edges a downset.
-    pub(crate) fn new(problem: &'a Problem<'a>, lattice: &'a Lattice) -> Self {
+    /// Time `O(D (V T + E))` and space `O(D (T + E'))` for `D` downsets, `T` degrees and `E'` crossing edges a downset.
+    ///
+    /// # Errors
+    /// [`Stop`] when `tick` says so.
+    pub(crate) fn new(
+        problem: &'a Problem<'a>,
+        lattice: &'a Lattice,
+        tick: &mut dyn FnMut() -> Result<(), Stop>,
+    ) -> Result<Self, Stop> {
         let degrees = problem.tensor_parallel.len();
         let layer_sums = layer_sums(problem);
         let mut tables = Self {
@@ -136,6 +144,9 @@ impl<'a> Tables<'a> {
         let mut sources: Vec<EdgeId> = (0..problem.workload.graph().edges().len() as u32).map(EdgeId).collect();
         sources.sort_by_key(|&e| (problem.workload.graph().source(e), e));
         for id in lattice.ids() {
+            if id.0.is_multiple_of(256) {
+                tick()?;
+            }
             let set = lattice.get(id);
             let mut row = vec![Sums::default(); degrees];
             let mut work = 0.0;
@@ -152,7 +163,7 @@ impl<'a> Tables<'a> {
             tables.crossing.extend(sources.iter().copied().filter(crosses));
             tables.crossing_start.push(tables.crossing.len() as u32);
         }
-        tables
+        Ok(tables)
     }
 
     /// Least device time of a downset.
@@ -471,12 +482,13 @@ impl Staircase {
             }
         };
         let bounds = &mut self.known[at].1;
-        if bounds.low <= time && time < bounds.high {
-            if let Some(found) = knapsack::solve(menus, &self.bag, y, self.capacity) {
-                bounds.high = found.time;
-                if found.exact {
-                    bounds.low = found.time;
-                }
+        if bounds.low <= time
+            && time < bounds.high
+            && let Some(found) = knapsack::solve(menus, &self.bag, y, self.capacity)
+        {
+            bounds.high = found.time;
+            if found.exact {
+                bounds.low = found.time;
             }
         }
         if bounds.low <= time && time < bounds.high {

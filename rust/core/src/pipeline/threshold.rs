@@ -51,6 +51,9 @@ impl Pairs {
         let degrees = tables.problem.tensor_parallel.len();
         let budget = Budget::new(tables, threshold);
         let alive: Vec<DownsetId> = lattice.ids().filter(|&id| budget.keeps(tables, id)).collect();
+        if alive.len() > MOST_CUTS {
+            return Err(Uncollected::TooMany);
+        }
         let mut pairs = Self {
             start: vec![0],
             lower: Vec::new(),
@@ -114,7 +117,9 @@ impl Pairs {
 }
 
 /// Upper downsets between two looks at the observer.
-const CHUNK: usize = 256;
+const CHUNK: usize = 64;
+/// Cuts of which all pairs are looked at; beyond, it would take minutes.
+const MOST_CUTS: usize = 1 << 16;
 
 /// The stages under one upper downset.
 #[derive(Default)]
@@ -349,6 +354,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) staircases: &'a mut Staircases,
     /// `K`, which may be below the workload's.
     pub(crate) devices: u32,
+    /// Cells that the rows of one threshold may have in all.
+    pub(crate) most_cells: usize,
 }
 
 /// The fewest devices above each downset; `u32::MAX` where there are never enough.
@@ -495,6 +502,9 @@ impl Walk<'_> {
                 if first < last {
                     let span = rows.store(&mut scratch[level][first..last], first, limit);
                     rows.spans[level * downsets + upper.index()] = span;
+                }
+                if rows.cells.len() > self.most_cells {
+                    return Err(Stop::MemoryLimit);
                 }
             }
         }
