@@ -15,7 +15,7 @@ from piper.onnx.graph import FLOATS, Kind, Step, Value, checked_shape, dtype_nam
 from piper.onnx.layers import Group, Layering, make_layers
 from piper.onnx.names import kind_of, layer_name, unique
 from piper.onnx.partition import MIN_VOCABULARY, Placement, degrees, partition_layer
-from piper.onnx.propagate import MALFORMED, Notes, Propagation
+from piper.onnx.propagate import MALFORMED, Propagation
 from piper.onnx.read import Source, one_line, read_source
 from piper.onnx.rules import (
     flops,
@@ -27,6 +27,7 @@ from piper.onnx.rules import (
     weights,
 )
 from piper.onnx.saved import Saved, saved_activations
+from piper.onnx.scope import Notes
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ValueInfoProto
