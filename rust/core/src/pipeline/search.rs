@@ -8,6 +8,7 @@
 use crate::downsets::{Lattice, Unfinished};
 use crate::pipeline::bracket::{Bracket, Incumbent};
 use crate::pipeline::chain_bound;
+use crate::pipeline::flush::Flush;
 use crate::pipeline::levels::Levels;
 use crate::pipeline::problem::{Problem, SLACK};
 use crate::pipeline::restricted;
@@ -192,13 +193,22 @@ impl Search<'_> {
             devices: self.problem.workload.devices,
             most_cells: (self.memory / 4) as usize / size_of::<u64>(),
         };
-        let mut bracket = Bracket::new(walk, self.gap, self.state.low, self.state.best.take());
-        let closed = bracket.close(progress);
-        self.state.best = bracket.best;
+        let (low, best) = (self.state.low, self.state.best.take());
+        let (low, closed) = if self.schedule == Schedule::Asynchronous {
+            let mut bracket = Bracket::new(walk, self.gap, low, best);
+            let closed = bracket.close(progress);
+            self.state.best = bracket.best;
+            (bracket.low, closed)
+        } else {
+            let mut flush = Flush::new(walk, self.schedule, self.gap, low, best);
+            let closed = flush.close(progress);
+            self.state.best = flush.best;
+            (flush.low, closed)
+        };
         if closed.is_err() && lattice.complete() {
-            self.state.low = bracket.low;
+            self.state.low = low;
         }
-        closed.map(|()| Some(bracket.low))
+        closed.map(|()| Some(low))
     }
 
     /// A first plan over linear orders.
