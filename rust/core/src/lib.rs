@@ -6,4 +6,5 @@
 pub mod downsets;
 pub mod graph;
 pub mod pipeline;
+pub mod placement;
 pub mod progress;
