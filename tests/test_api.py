@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from workloads import chain_document, wide_document, write
+from workloads import chain_document, long_document, write
 
 import piper
 from piper import _core
@@ -126,21 +126,22 @@ def test_schedules_are_judged_like_they_are_planned(chain: piper.Workload, sched
     assert (plan.time_per_sample == 16) == (schedule == "async" or len(plan.stages) == 1)
 
 
-def test_progress_hears_of_best_and_bound(tmp_path: Path) -> None:
+def test_progress_hears_of_best_and_bound_and_can_end_the_search(tmp_path: Path) -> None:
     heard: list[tuple[float, float]] = []
-    wide = write(tmp_path / "wide.json", wide_document())
-    plan = piper.plan(wide, time_limit=1.0, progress=lambda best, bound: heard.append((best, bound)))
-    assert not plan.optimal
-    assert heard
-    assert all(bound <= best for best, bound in heard)
+
+    def hear(best: float, bound: float) -> None:
+        heard.append((best, bound))
+        if best < float("inf"):
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        piper.plan(write(tmp_path / "long.json", long_document()), progress=hear)
+    assert all(0 <= bound <= best for best, bound in heard)
 
 
-def test_an_error_in_progress_ends_the_search(tmp_path: Path) -> None:
-    def fail(best: float, bound: float) -> None:
-        raise LookupError(f"{best} {bound}")
-
-    with pytest.raises(LookupError):
-        piper.plan(write(tmp_path / "wide.json", wide_document()), time_limit=5.0, progress=fail)
+def test_a_search_without_time_says_so(chain: piper.Workload) -> None:
+    with pytest.raises(piper.LimitError, match="time limit"):
+        piper.plan(chain, time_limit=0)
 
 
 def test_the_microbatch_search_finds_what_single_plans_find() -> None:

@@ -9,17 +9,17 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shared import shared_path
-from workloads import chain_document, wide_document, write
+from workloads import chain_document, long_document, wide_document, write
 
 import piper
 from piper.cli import main
 
+LITTLE_MEMORY = ("--memory-limit", "20MB")
 PIPER = Path(sysconfig.get_path("scripts")) / "piper"
 
 
@@ -46,6 +46,57 @@ def refused(*arguments: str | Path) -> str:
     assert ended.stderr.count("\n") == 1
     assert ended.stderr.startswith("piper: ")
     return ended.stderr
+
+
+class Terminal:
+    """A command on a terminal of its own."""
+
+    def __init__(self, *arguments: str | Path, **environment: str) -> None:
+        self._leader, follower = pty.openpty()
+        plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+        self.process = subprocess.Popen(
+            [PIPER, *map(str, arguments)],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            env=plain | {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"} | environment,
+        )
+        os.close(follower)
+        self._shown = bytearray()
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._leader)
+        self.process.wait(timeout=60)
+
+    def shown_until(self, word: str) -> str:
+        """Everything shown up to where a word first appears, or to the end."""
+        while word not in self._shown.decode(errors="replace") and self._read():
+            pass
+        return self._shown.decode(errors="replace")
+
+    def shown_until_the_end(self) -> str:
+        """Everything shown."""
+        while self._read():
+            pass
+        return self._shown.decode()
+
+    def _read(self) -> bool:
+        try:
+            part = os.read(self._leader, 65536)
+        except OSError:  # What Linux says when the last writer has closed.
+            return False
+        self._shown += part
+        return bool(part)
+
+
+def on_terminal(*arguments: str | Path, **environment: str) -> tuple[int, str]:
+    """Exit status and everything that a terminal shows."""
+    with Terminal(*arguments, **environment) as terminal:
+        shown = terminal.shown_until_the_end()
+    return terminal.process.returncode, shown
 
 
 @pytest.fixture
@@ -204,26 +255,34 @@ def test_control_characters_of_names_do_not_reach_the_terminal(tmp_path: Path) -
     assert "\x1b" not in refused("plan", tmp_path / "\x1b[31mred\nline")
 
 
-def test_a_time_limit_gives_the_best_so_far_and_status_3(wide: Path) -> None:
-    plan = result("plan", wide, "--time-limit", "0.5", status=3)
+def test_a_limit_gives_the_best_so_far_and_status_3(wide: Path) -> None:
+    plan = result("plan", wide, *LITTLE_MEMORY, status=3)
     assert plan["optimal"] is False
-    assert plan["status"] == "time limit"
+    assert plan["status"] == "memory limit"
     assert 0 < plan["lowerBound"] < plan["timePerSample"]
 
 
+def test_no_time_at_all_is_status_3_and_one_line(wide: Path) -> None:
+    ended = run("plan", wide, "--time-limit", "0")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.count("\n") == 1
+    assert "time limit" in ended.stderr
+
+
 def test_a_reached_gap_is_success_without_proof(wide: Path) -> None:
-    plan = result("plan", wide, "--gap", "1000")
+    plan = result("plan", wide, *LITTLE_MEMORY, "--gap", "0.5")
     assert plan["optimal"] is False
     assert plan["status"] == "gap"
+    assert 1e-9 < plan["gap"] <= 0.5
 
 
-def test_ctrl_c_prints_the_best_so_far_and_ends_at_once(wide: Path) -> None:
-    process = subprocess.Popen([PIPER, "plan", wide], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=10)
-    assert process.returncode == 130, err
-    plan = json.loads(out)
+def test_ctrl_c_prints_the_best_so_far_and_ends(tmp_path: Path) -> None:
+    with Terminal("plan", write(tmp_path / "long.json", long_document()), "--json") as terminal:
+        assert "bound" in terminal.shown_until("best")
+        terminal.process.send_signal(signal.SIGINT)
+        shown = terminal.shown_until_the_end()
+    assert terminal.process.returncode == 130
+    plan = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
     assert plan["status"] == "interrupted"
     assert plan["lowerBound"] <= plan["timePerSample"]
 
@@ -237,31 +296,6 @@ def test_a_reader_that_goes_away_is_no_error(wide: Path) -> None:
     os.close(write_end)
     assert ended.stderr == b""
     assert ended.returncode == 141
-
-
-def on_terminal(*arguments: str | Path, **environment: str) -> tuple[int, str]:
-    """Exit status and everything that a terminal shows."""
-    leader, follower = pty.openpty()
-    plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
-    process = subprocess.Popen(
-        [PIPER, *map(str, arguments)],
-        stdin=follower,
-        stdout=follower,
-        stderr=follower,
-        env=plain | {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"} | environment,
-    )
-    os.close(follower)
-    shown = bytearray()
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # What Linux says when the last writer has closed.
-            break
-        if not part:
-            break
-        shown += part
-    os.close(leader)
-    return process.wait(timeout=60), shown.decode()
 
 
 def test_a_terminal_gets_a_table(chain: Path) -> None:
@@ -284,12 +318,11 @@ def test_json_can_be_had_on_a_terminal(chain: Path) -> None:
     assert json.loads(shown)["optimal"] is True
 
 
-def test_a_long_search_shows_bound_and_best(wide: Path) -> None:
-    _, shown = on_terminal("plan", wide, "--time-limit", "3")
-    assert "bound" in shown
-    assert "best" in shown
-    _, shown = on_terminal("plan", wide, "--time-limit", "3", "--quiet", "--json")
-    assert shown.lstrip().startswith("{")
+def test_quiet_shows_the_result_alone(wide: Path) -> None:
+    status, shown = on_terminal("plan", wide, *LITTLE_MEMORY, "--quiet", "--json")
+    assert status == 3
+    assert json.loads(shown)["status"] == "memory limit"
+    assert "not proven" in run("plan", wide, *LITTLE_MEMORY).stderr
 
 
 def test_inspection_of_a_workload(chain: Path) -> None:
@@ -348,11 +381,26 @@ def test_version_and_module() -> None:
     assert ended.stdout == run("--version").stdout
 
 
+def test_an_interrupt_at_any_other_time_is_one_line(
+    chain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("piper.cli.plan.read", interrupt)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", str(chain)])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "piper: interrupted\n"
+
+
 def test_an_unexpected_error_is_one_line(
     chain: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PIPER_DEBUG", raising=False)
     monkeypatch.setattr("piper.cli.plan.read", lambda *_: 1 / 0)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         main(["plan", str(chain)])
     assert ended.value.code == 70

@@ -21,19 +21,26 @@ def chain_document(layers: int = 4, **changes: Any) -> dict[str, Any]:
     return document | changes
 
 
-def wide_document(layers: int = 120) -> dict[str, Any]:
-    """Layers without edges and all different: more downsets than anyone can look at."""
+def long_document(layers: int = 1200) -> dict[str, Any]:
+    """A chain of layers that all differ, on many devices with many possible degrees: takes several seconds."""
+    document = chain_document(layers, maxDevices=60_000, mbsInBatch=720_720, maxMemoryPerDevice=150)
+    for node in document["nodes"]:
+        for alternatives in node["TMPCs"].values():
+            for tmpc in alternatives:
+                tmpc["timePerSample"] *= 1 + node["id"] ** 2 * 7919 % 9973 / 9973
+    return document
+
+
+def wide_document(layers: int = 18) -> dict[str, Any]:
+    """Layers without edges and all different: with little memory for the search, a plan but no proof."""
+    times = [100 + v * v * 7919 % 9973 / 97 + v / 1000 for v in range(layers)]
     nodes = [
-        {
-            "id": v,
-            "name": f"layer {v}",
-            "TMPCs": {"1": [_tmpc("vanilla", 100 + (v * v * 7919) % 9973 / 97, {}, {}, fixed=10 + v % 17)]},
-        }
-        for v in range(layers)
+        {"id": v, "name": f"layer {v}", "TMPCs": {"1": [_tmpc("vanilla", time, {}, {})]}}
+        for v, time in enumerate(times)
     ]
     return {
         "maxDevices": 11,
-        "maxMemoryPerDevice": 20 * layers / 11 * 1.02,
+        "maxMemoryPerDevice": 1e6,
         "bandwidth": 1,
         "mbsInBatch": 64,
         "nodes": nodes,

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from piper.report.progress import ProgressBar
 
 
-class ReaderGoneError(Exception):
-    """Nobody reads standard output any more. A class of its own, since click ends programs on the system's error."""
-
-
 class Result(Protocol):
     """What commands show: a table on a terminal, JSON anywhere else."""
 
@@ -55,8 +51,7 @@ class Output:
             return
         from rich.console import Console
 
-        with _writing():
-            Console().print(result if table is None else table)
+        Console().print(result if table is None else table)
 
     def show_document(self, document: dict[str, Any]) -> None:
         """The same for a result that has no table."""
@@ -83,17 +78,6 @@ class Output:
             write_json(document, self.path, force=self.force)
         terminal = sys.stdout.isatty()
         if self.as_json or (self.path is None and not terminal):
-            with _writing():
-                sys.stdout.write(json_text(document))
+            sys.stdout.write(json_text(document))
             return True
         return not terminal
-
-
-@contextmanager
-def _writing() -> Iterator[None]:
-    """Write standard output all the way, so that an error comes here and not at the end of the program."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise ReaderGoneError from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,7 +11,6 @@ from typing import NoReturn
 import click
 
 from piper.cli.commands import cli
-from piper.cli.output import ReaderGoneError
 from piper.errors import PiperError
 from piper.formats.source import one_line
 
@@ -28,13 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Exit status: 0 solved; 1 proven infeasible; 2 bad input or usage; 3 stopped by a limit with a result that is not
     proven optimal; 130 interrupted; 141 the reader of the output went away; 70 an error of Piper's own.
     """
-    sys.exit(_run(arguments))
+    status = _run(sys.argv[1:] if arguments is None else arguments)
+    # Everything is said; a late Ctrl-C must not change how the program ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str]) -> int:
     try:
-        status = cli.main(args=arguments, prog_name="piper", standalone_mode=False)
-        return status if isinstance(status, int) else 0
+        return _invoke(arguments)
+    except click.exceptions.Exit as ended:  # After --help and --version.
+        return ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return error.exit_code
@@ -43,15 +47,25 @@ def _run(arguments: Sequence[str] | None) -> int:
     except PiperError as error:
         # The base class itself is what the compiled half raises for its own failures.
         return _fail(str(error), INTERNAL_ERROR if type(error) is PiperError else error.exit_status)
-    except ReaderGoneError:
+    except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
-    except (KeyboardInterrupt, click.Abort) as error:
+    except KeyboardInterrupt as error:
         return _fail(str(error) or "interrupted", INTERRUPTED)
     except MemoryError:
         return _fail("the memory of the machine ran out", 3)
     except BaseException as error:  # A panic of the compiled half is no Exception.
         return _internal(error)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """Run the command. Not by click's own `main`, which answers interrupts and broken pipes in its own way."""
+    if "_PIPER_COMPLETE" in os.environ:  # The shell asks for completions.
+        cli.main(prog_name="piper")
+    with cli.make_context("piper", list(arguments)) as context:
+        status = cli.invoke(context)
+    sys.stdout.flush()
+    return status if isinstance(status, int) else 0
 
 
 def _internal(error: BaseException) -> int:
