@@ -5,4 +5,4 @@ pub mod split;
 pub mod workload;
 
 pub use split::{Device, LoadRule, Part, Rules, Split, TrainingObjective};
-pub use workload::{AcceleratorClass, Node, Workload};
+pub use workload::{AcceleratorClass, Node, Workload, WorkloadError};
