@@ -202,6 +202,24 @@ def test_contradicting_restrictions_are_explained(chain: Path) -> None:
     assert any("3" in reason and "8 microbatches" in reason for reason in document["reasons"])
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--pin", "block.1=0", "--pin", "block.1=1"), "stages 0 and 1"),
+        (("--pin", "block.0=1", "--pin", "block.1=0"), "later stage"),
+        (("--pin", "block.0=2", "--stages", "2"), "0 to 1"),
+        (("--together", "0,1", "--together", "1,2", "--apart", "0,2"), "together and apart"),
+        (("--pin", "0=0", "--pin", "1=0", "--apart", "0,1"), "together and apart"),
+        (("--tensor-parallel", "2", "--max-tensor-parallel", "1"), "largest one, 1"),
+        (("--tensor-parallel", "2", "--devices", "1"), "1 devices"),
+        (("--stages", "5"), "4 layers"),
+        (("--pin", "block.0=1"), "order of the layers"),
+    ],
+)
+def test_what_contradicts_is_named(options: tuple[str, ...], expected: str, chain: Path) -> None:
+    assert expected in "; ".join(result("plan", chain, *options, status=1)["reasons"])
+
+
 def test_the_frontier_ends_at_the_plan(chain: Path) -> None:
     points = result("plan", chain, "--devices", "8", "--frontier")["frontier"]
     assert [point["devices"] for point in points] == sorted({point["devices"] for point in points})
@@ -227,6 +245,11 @@ def test_baselines_are_never_better(chain: Path) -> None:
         (["plan", "{chain}", "--gap", "-1"], "--gap"),
         (["plan", "{chain}", "--gap", "nan"], "gap"),
         (["plan", "{chain}", "--pin", "block.9=0"], "block.9"),
+        (["plan", "{chain}", "--pin", "block.1=99999999999"], "99999999999"),
+        (["plan", "{chain}", "--reserve", "1TB"], "reserve"),
+        (["plan", "{chain}", "--dim", "batch=1"], "--dim"),
+        (["plan", "{chain}", "--frontier", "--compare"], "--compare"),
+        (["plan", "{chain}", "--frontier", "--gap", "0.1"], "--gap"),
         (["plan", "{chain}", "--pin", "block.1"], "LAYER=STAGE"),
         (["plan", "{chain}", "--together", "block.1"], "block.1"),
         (["plan", "{chain}", "--global-batch", "8"], "workload file"),

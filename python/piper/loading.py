@@ -108,7 +108,8 @@ class _Wanted:
         """
         for name in names:
             if getattr(self, name):
-                raise InputError(f"{what}: the option {name} does not apply to it")
+                option = _OPTIONS.get(name, name)
+                raise InputError(f"{what}: {option} does not apply to it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ class _Cluster:
     transfer: Transfer | None
 
 
+_OPTIONS = {"dims": "dims (--dim)", "shapes": "shapes (--shape)", "assumptions": "assumptions (--assume)"}
 _ONNX_ONLY = ("dims", "shapes", "assumptions")
 _TRANSFORMER_ONLY = ("sequence", "microbatch_size")
 

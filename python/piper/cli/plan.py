@@ -55,7 +55,10 @@ def plan_command(
     output = Output(as_json, path, force, quiet)
     output.check()
     try:
-        return _frontier(model, output, options) if frontier else _plan(model, output, options, compare=compare)
+        if not frontier:
+            return _plan(model, output, options, compare=compare)
+        _refuse_with_frontier(compare=compare, gap=options.pop("gap") > 0)
+        return _frontier(model, output, options)
     except InfeasibleError as error:
         output.show_document(infeasible_document(error))
         raise InfeasibleError([*error.reasons, _needs(error.needs)], error.needs) from None
@@ -94,11 +97,20 @@ def _status(result: Plan, output: Output) -> int:
     return INTERRUPTED if result.status == "interrupted" else LIMIT_REACHED
 
 
+def _refuse_with_frontier(**given: bool) -> None:
+    """Refuse options that say nothing about a frontier, whose points are all proven.
+
+    Raises:
+        click.UsageError: naming the first that is given.
+    """
+    for name, is_given in given.items():
+        if is_given:
+            raise click.UsageError(f"--{name} does not go with --frontier")
+
+
 def _frontier(model: str, output: Output, options: dict[str, Any]) -> int:
     from piper.planning import frontier
 
-    if options.pop("gap"):
-        raise click.UsageError("--gap does not go with --frontier, whose points are all proven")
     with output.progress("reading") as bar:
         subject, arguments = read(model, options)
         bar.doing("planning")

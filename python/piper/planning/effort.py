@@ -39,7 +39,7 @@ class Effort:
         Raises:
             InputError: naming the option and the value.
         """
-        check_count("threads", self.threads, largest=4096)
+        check_count("threads", self.threads, largest=1024)
         check_amount("time_limit", self.time_limit)
         check_amount("memory_limit", self.memory_limit)
         check_amount("gap", self.gap)
@@ -73,7 +73,7 @@ def check_amount(name: str, value: float | None) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e30 or math.isnan(value):
-        raise InputError(f"{name} is {value!r}; expected a number that is not negative")
+        raise InputError(f"{name} is {value!r}; expected a finite number that is not negative and below 1e30")
 
 
 def half_of_free_memory() -> int:

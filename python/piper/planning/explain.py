@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from piper import _core
 from piper.costs.units import format_bytes
 from piper.errors import InfeasibleError
+from piper.planning.contradictions import contradictions, restricts_layers
 from piper.planning.problem import Problem
 from piper.workload import Layer, Tmpc
+
+MOST_REASONS = 8
+"""Reasons that are given at most."""
 
 
 def infeasible(problem: Problem) -> InfeasibleError:
     """The error for a problem that has no plan, with every reason that can be named."""
-    reasons = [*_impossible_layers(problem), *_oversized_layers(problem), *_contradictions(problem)]
-    return InfeasibleError(reasons or [_too_small(problem)], needs(problem))
+    reasons = [*_impossible_layers(problem), *_oversized_layers(problem), *contradictions(problem)]
+    amounts = needs(problem)
+    return InfeasibleError(reasons[:MOST_REASONS] or [_too_small(problem, amounts)], amounts)
 
 
 def needs(problem: Problem) -> dict[str, float]:
@@ -27,14 +31,6 @@ def needs(problem: Problem) -> dict[str, float]:
     if devices is not None:
         found["devices"] = devices
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Shortage:
-    """A layer that fits in no way, with the least bytes that it takes."""
-
-    position: int
-    bytes: float
 
 
 def permitted_degrees(problem: Problem, layer: Layer) -> list[int]:
@@ -103,30 +99,13 @@ def _oversized_layers(problem: Problem) -> Iterator[str]:
         )
 
 
-def _contradictions(problem: Problem) -> Iterator[str]:
-    """Limits that no plan can obey, whatever the memory."""
-    limits, workload = problem.limits, problem.workload
-    data, tensor = limits.data_parallel or 1, limits.tensor_parallel or 1
-    stages = limits.stages or 1
-    if stages > len(workload.layers):
-        yield f"{stages} stages are more than the {len(workload.layers)} layers"
-    if limits.max_stages is not None and stages > limits.max_stages:
-        yield f"{stages} stages are more than the largest number of stages, {limits.max_stages}"
-    if workload.microbatches % data:
-        yield f"the data-parallel degree {data} does not divide the {workload.microbatches} microbatches"
-    if data * stages > workload.microbatches:
-        yield f"{stages} stages of {data} replicas need more than the {workload.microbatches} microbatches of a batch"
-    if data * tensor * stages > workload.devices:
-        yield f"{stages} stages of {data} x {tensor} devices are more than the {workload.devices} devices"
-
-
-def _too_small(problem: Problem) -> str:
+def _too_small(problem: Problem, amounts: dict[str, float]) -> str:
+    if not amounts and restricts_layers(problem.limits):
+        return "no stages obey the limits on layers and stages together with the order of the layers"
     workload = problem.workload
     devices = "1 device" if workload.devices == 1 else f"{workload.devices} devices"
     text = f"every layer fits alone, but not all of them on {devices} with {format_bytes(problem.usable_memory)} each"
-    limits = problem.limits
-    restricted = limits.pins or limits.together or limits.apart or limits.stages or limits.max_stages
-    return text + (", given the limits on stages and layers" if restricted else "")
+    return text + (", given the limits on stages and layers" if restricts_layers(problem.limits) else "")
 
 
 def _named(problem: Problem, positions: list[int]) -> str:

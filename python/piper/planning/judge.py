@@ -33,7 +33,7 @@ def judged_plan(problem: Problem, solution: _core.Solution, solve_seconds: float
     return Plan(
         name=workload.name,
         time_per_sample=verdict.value,
-        lower_bound=solution.lower_bound,
+        lower_bound=min(solution.lower_bound, verdict.value),
         status=solution.status,
         devices_used=verdict.devices,
         solve_seconds=solve_seconds,

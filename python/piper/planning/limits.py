@@ -47,7 +47,7 @@ class Restrictions:
             stages=self.stages,
             max_stages=self.max_stages,
             recompute=self.recompute,
-            pins=tuple((names.position(layer), stage) for layer, stage in pairs),
+            pins=tuple((names.position(layer), _stage(layer, stage)) for layer, stage in pairs),
             together=names.groups(self.together),
             apart=names.groups(self.apart),
         )
@@ -99,6 +99,12 @@ class LayerNames:
     def groups(self, groups: Iterable[Sequence[LayerRef]]) -> tuple[tuple[int, ...], ...]:
         """Positions of the layers of several groups."""
         return tuple(tuple(self.position(layer) for layer in group) for group in groups)
+
+
+def _stage(layer: LayerRef, stage: int) -> int:
+    if isinstance(stage, bool) or not isinstance(stage, int) or not 0 <= stage < 2**31:
+        raise InputError(f"layer {layer!r} is pinned to stage {stage!r}; expected a whole number from 0 on")
+    return stage
 
 
 def check_count(name: str, value: int | None, largest: int = 2**31 - 1) -> None:

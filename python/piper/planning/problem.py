@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from piper.costs.units import format_bytes
 from piper.errors import InputError
 from piper.model import Model
 from piper.planning.hardware import amount, cluster_of, flat, on_cluster, within
@@ -81,7 +82,7 @@ def problem(subject: Model | Workload, setting: Setting, restrictions: Restricti
     own = isinstance(subject, Model)
     workload = costed(subject, setting) if isinstance(subject, Model) else overridden(subject, setting)
     if setting.reserve is not None:
-        workload = replace(workload, reserve_bytes=amount("reserve", setting.reserve))
+        workload = replace(workload, reserve_bytes=_reserve(setting.reserve, workload))
     if setting.transfer is not None:
         workload = replace(workload, transfer=setting.transfer)
     limits = restrictions.resolve(workload.layers)
@@ -120,6 +121,14 @@ def overridden(workload: Workload, setting: Setting) -> Workload:
     if setting.bandwidth is not None:
         workload = replace(workload, network=flat(workload.network, amount("bandwidth", setting.bandwidth)))
     return replace(workload, microbatches=setting.microbatches or workload.microbatches)
+
+
+def _reserve(reserve: float | str, workload: Workload) -> float:
+    size = amount("reserve", reserve)
+    if size > workload.memory_bytes:
+        memory = format_bytes(workload.memory_bytes)
+        raise InputError(f"reserve is {format_bytes(size)}, more than the {memory} that a device has")
+    return size
 
 
 def planned_layers(subject: Model | Workload, workload: Workload) -> tuple[PlannedLayer, ...]:
