@@ -155,6 +155,12 @@ def test_the_microbatch_search_finds_what_single_plans_find() -> None:
     assert searched.iteration_time == pytest.approx(searched.time_per_sample * searched.microbatches)
 
 
+def test_a_resized_model_is_the_model_read_at_that_size() -> None:
+    read = piper.plan(piper.load("llama3-8b", microbatch_size=4), "1x8:h100-80gb", microbatches=32)
+    resized = piper.plan(piper.load("llama3-8b"), "1x8:h100-80gb", microbatches=32, microbatch_size=4)
+    assert (read.stages, read.microbatch_size, read.mfu) == (resized.stages, 4, resized.mfu)
+
+
 def test_batches_that_cannot_be_cut_are_refused() -> None:
     with pytest.raises(piper.InputError, match="global_batch"):
         bert(global_batch=10, microbatch_size=4)

@@ -382,6 +382,18 @@ def test_a_built_in_model_plans_and_evaluates(tmp_path: Path) -> None:
     assert result("evaluate", "bert-large", saved, *where)["timePerSample"] == plan["timePerSample"]
 
 
+def test_an_onnx_model_plans_once_its_dimensions_are_known() -> None:
+    model = shared_path("onnx", "models", "gpt2_dynamo.onnx")
+    assert "batch" in refused("plan", model, "--cluster", "1x8:h100-80gb")
+    known = ("--dim", "batch=2", "--dim", "seq=128")
+    plan = result("plan", model, *known, "--cluster", "1x8:h100-80gb", "--microbatches", "32")
+    assert plan["optimal"] is True
+    assert plan["microbatchSize"] == 2
+    inspection = result("inspect", model, *known, "--device", "h100-80gb")
+    assert [layer["name"] for layer in inspection["layers"]] == [layer["name"] for layer in plan["layers"]]
+    assert inspection["inputs"][0]["shape"] == [2, 128]
+
+
 def test_a_profile_needs_its_cluster() -> None:
     profile = shared_path("workloads", "pipedream", "vgg16.txt")
     assert "--devices" in refused("plan", profile)

@@ -97,6 +97,8 @@ def problem(subject: Model | Workload, setting: Setting, restrictions: Restricti
 
 def costed(model: Model, setting: Setting) -> Workload:
     """The workload of a model: its layers' costs on the devices of the cluster."""
+    if not model.layers:
+        raise InputError(f"{model.name}: has no operators that take time, so there is nothing to plan")
     from piper.costs.workload import MICROBATCHES_PER_DEVICE, workload_from_model
 
     cluster = cluster_of(setting.cluster, setting.memory, setting.bandwidth)

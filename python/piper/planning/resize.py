@@ -8,7 +8,11 @@ from piper.model import Model, Operator
 
 
 def resized(model: Model, size: int) -> Model:
-    """The model with `size` samples in a microbatch: FLOPs and activations in proportion, weights as they are."""
+    """The model with `size` samples in a microbatch: FLOPs and activations in proportion, weights as they are.
+
+    Activations that are the same for every sample, such as a table of relative positions, are taken to grow as well;
+    they are few, and the plan then errs on the safe side.
+    """
     if size == model.batch:
         return model
     return replace(
