@@ -19,6 +19,9 @@ const SMALLEST_STEP: f64 = 1e-6;
 /// Thresholds tried on the way up from the lower bound before the question is whether there is a plan at all.
 const CLIMBS: u32 = 12;
 
+/// Pairs from which on it pays to look which of them are still of use.
+const MANY_PAIRS: usize = 1 << 14;
+
 /// A plan with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Incumbent {
@@ -35,12 +38,14 @@ pub(crate) struct Bracket<'a> {
     /// No plan over this lattice has a value below.
     pub(crate) low: f64,
     pub(crate) best: Option<Incumbent>,
+    /// Whether the walk's pairs are for this search alone.
+    pub(crate) prunes: bool,
 }
 
 impl<'a> Bracket<'a> {
     /// `low` must bound all plans from below; `best` is where to start from, if there is a plan yet.
     pub(crate) fn new(walk: Walk<'a>, gap: f64, low: f64, best: Option<Incumbent>) -> Self {
-        Self { walk, gap, low, best }
+        Self { walk, gap, low, best, prunes: true }
     }
 
     /// Value of the best plan; infinite when there is none.
@@ -67,12 +72,14 @@ impl<'a> Bracket<'a> {
             self.low = f64::INFINITY;
             return Ok(());
         }
+        self.prune(progress)?;
         while self.high() > self.low * (1.0 + self.gap.max(SLACK)) {
             let high = self.high();
             let last = high < self.low * (1.0 + NARROW);
             let threshold =
                 if last { high * (1.0 - SLACK) } else { (self.low.max(high * SMALLEST_STEP) * high).sqrt() };
             if self.attempt(threshold, progress)? && self.high() < high {
+                self.prune(progress)?;
                 continue;
             }
             self.low = if last { high } else { threshold };
@@ -124,6 +131,15 @@ impl<'a> Bracket<'a> {
         }
         let rows = self.walk.rows::<u32>(threshold, &above, Weights::DEVICES, &mut tick)?;
         Ok(self.walk.best(&rows).is_some())
+    }
+
+    /// Forgets the stages that only plans worse than the best have.
+    fn prune(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
+        if !self.prunes || self.walk.pairs.len() < MANY_PAIRS {
+            return Ok(());
+        }
+        let status = Status { best: self.high(), bound: self.low };
+        self.walk.prune(self.high() * (1.0 + 2.0 * SLACK), &mut || progress.tick(status))
     }
 
     /// Looks for a plan within `threshold` and keeps it when it is better than the best.

@@ -59,6 +59,7 @@ fn shared(problem: &Problem<'_>, lattice: &Lattice, progress: &mut dyn Progress)
             most_cells: usize::MAX,
         };
         let mut bracket = Bracket::new(walk, 0.0, low.max(work / f64::from(devices) * (1.0 - 1e-9)), None);
+        bracket.prunes = false;
         bracket.close(progress)?;
         let Some(best) = bracket.best else { break };
         points.push((best.devices, best.value));

@@ -45,6 +45,10 @@ pub struct Outcome {
 
 /// Downsets up to which all pairs are collected without a plan that would rule some out.
 pub(crate) const FEW_DOWNSETS: usize = 1 << 11;
+/// Downsets beyond which their pairs could not be looked at in time anyway.
+const MOST_DOWNSETS: usize = 1 << 19;
+/// Rounds of improving a plan over the neighbourhoods of its cuts.
+const ROUNDS: u32 = 8;
 /// Memory limit when none is given.
 const DEFAULT_MEMORY: u64 = 2 << 30;
 
@@ -120,29 +124,29 @@ impl Search<'_> {
             self.state.low = f64::INFINITY;
             return Ok(());
         }
+        if let Some(lattice) = self.enumerate(FEW_DOWNSETS, progress)?
+            && let Some(low) = self.improve(&lattice, progress)?
+        {
+            self.state.low = self.state.low.max(low);
+            return Ok(());
+        }
+        self.linear(progress)?;
+        if let Some(lattice) = self.enumerate(self.most_downsets(), progress)?
+            && let Some(low) = self.improve(&lattice, progress)?
+        {
+            self.state.low = self.state.low.max(low);
+            return Ok(());
+        }
+        self.restricted(progress)
+    }
+
+    /// All downsets, if they are not more than `most`.
+    fn enumerate(&self, most: usize, progress: &mut dyn Progress) -> Result<Option<Lattice>, Stop> {
         let status = self.status();
-        let most = self.most_downsets();
         match Lattice::enumerate(&self.problem.blocks, most, |_| progress.tick(status)) {
-            Ok(lattice) if lattice.len() <= FEW_DOWNSETS => {
-                let low = self.improve(&lattice, progress)?;
-                self.state.low = self.state.low.max(low.unwrap_or(0.0));
-                Ok(())
-            }
-            Ok(lattice) => {
-                self.linear(progress)?;
-                match self.improve(&lattice, progress)? {
-                    Some(low) => {
-                        self.state.low = self.state.low.max(low);
-                        Ok(())
-                    }
-                    None => self.restricted(progress),
-                }
-            }
+            Ok(lattice) => Ok(Some(lattice)),
+            Err(Unfinished::TooMany) => Ok(None),
             Err(Unfinished::Stopped(stop)) => Err(stop),
-            Err(Unfinished::TooMany) => {
-                self.linear(progress)?;
-                self.restricted(progress)
-            }
         }
     }
 
@@ -163,7 +167,7 @@ impl Search<'_> {
         let layers = self.problem.workload.layers().len();
         let edges = self.problem.workload.graph().edges().len();
         let each = layers / 4 + 128 + self.problem.tensor_parallel.len() * size_of::<Sums>() + edges.min(256);
-        (self.memory / 4) as usize / each
+        ((self.memory / 4) as usize / each).min(MOST_DOWNSETS)
     }
 
     fn most_pairs(&self) -> usize {
@@ -225,12 +229,17 @@ impl Search<'_> {
         let status = self.status();
         let bound = chain_bound::lower_bound(self.problem, self.high(), &mut || progress.tick(status))?;
         self.state.low = self.state.low.max(bound);
-        let mut before = f64::INFINITY;
-        while !self.closed() && self.high() < before * (1.0 - 1e-6) {
-            before = self.high();
+        for _ in 0..ROUNDS {
+            let before = self.high();
+            if self.closed() {
+                break;
+            }
             let cuts = self.state.best.as_ref().map(|b| b.plan.clone()).unwrap_or_default();
             let lattice = restricted::around(&self.problem.blocks, &cuts);
             self.improve(&lattice, progress)?;
+            if self.high() >= before * (1.0 - 1e-4) {
+                break;
+            }
         }
         self.state.complete = false;
         Ok(())

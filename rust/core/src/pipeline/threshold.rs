@@ -87,6 +87,37 @@ impl Pairs {
         size_of::<DownsetId>() + size_of::<Tag>() + degrees * (size_of::<f64>() + size_of::<StaircaseId>())
     }
 
+    /// Number of pairs.
+    pub(crate) fn len(&self) -> usize {
+        self.lower.len()
+    }
+
+    /// Drops the pairs that are not marked.
+    fn retain(&mut self, kept: &[bool]) {
+        // For each position, how many kept ones there are before it.
+        let places: Vec<usize> = kept
+            .iter()
+            .scan(0, |count, &keep| {
+                let place = *count;
+                *count += usize::from(keep);
+                Some(place)
+            })
+            .collect();
+        let all = kept.iter().filter(|&&keep| keep).count();
+        for start in &mut self.start {
+            *start = places.get(*start).copied().unwrap_or(all);
+        }
+        let mut marks = kept.iter();
+        self.lower.retain(|_| marks.next() == Some(&true));
+        let mut marks = kept.iter();
+        self.tags.retain(|_| marks.next() == Some(&true));
+        let each = |i: usize| kept[i / self.degrees.max(1)];
+        let mut at = 0..;
+        self.transfer.retain(|_| at.next().is_some_and(each));
+        let mut at = 0..;
+        self.slots.retain(|_| at.next().is_some_and(each));
+    }
+
     /// Positions of the pairs of `upper`.
     pub(crate) fn of(&self, upper: DownsetId) -> std::ops::Range<usize> {
         self.start[upper.index()]..self.start[upper.index() + 1]
@@ -393,6 +424,34 @@ impl Walk<'_> {
             }
         }
         Ok(above)
+    }
+
+    /// Drops the stages that no plan within `threshold` can have, as far as devices tell when memory is no object.
+    ///
+    /// Time `O(P T log d)`.
+    pub(crate) fn prune(&mut self, threshold: f64, tick: &mut dyn FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+        let above = self.above(threshold, tick)?;
+        let mut below = vec![u32::MAX; self.lattice().len()];
+        below[0] = 0;
+        let mut kept = vec![false; self.pairs.len()];
+        for upper in self.lattice().ids().skip(1) {
+            tick()?;
+            for pair in self.pairs.of(upper) {
+                let others = below[self.pairs.lower(pair).index()].saturating_add(above[upper.index()]);
+                let Some(left) = self.devices.checked_sub(others) else { continue };
+                let fewest = (0..self.tables.problem.tensor_parallel.len()).filter_map(|degree| {
+                    let fixed = self.pairs.fixed(self.tables, upper, pair, degree);
+                    fewest_devices(self.tables.problem, &fixed, degree, threshold, left + 1)
+                });
+                if let Some(devices) = fewest.min() {
+                    kept[pair] = true;
+                    let sum = below[self.pairs.lower(pair).index()] + devices;
+                    below[upper.index()] = below[upper.index()].min(sum);
+                }
+            }
+        }
+        self.pairs.retain(&kept);
+        Ok(())
     }
 
     /// The degrees with which a stage is allowed at `threshold`, none of them beaten in all of devices, replicas and
