@@ -6,8 +6,8 @@
 >>> print(plan)
 >>> plan.save("plan.json")
 
-Times are seconds (in a workload file whatever its makers measured in), sizes are bytes. Everything that Piper raises on
-purpose is a `PiperError`, whose text is one line that says what is wrong and where.
+Times are seconds (in a workload file whatever its makers measured in), sizes are bytes. Everything that Piper raises
+on purpose is a `PiperError`, whose text is one line that says what is wrong and where.
 """
 
 from piper._core import __version__

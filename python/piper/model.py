@@ -1,7 +1,7 @@
 """A neural network as Piper understands it: operators with exact counts, grouped into layers.
 
-A model is what every reader makes (`piper.onnx`, `piper.formats.huggingface`) and all that the cost rules see. Counts are for
-one forward pass of one microbatch with every dimension fixed; nothing in a model depends on a device.
+A model is what every reader makes (`piper.onnx`, `piper.formats.huggingface`) and all that the cost rules see. Counts
+are for one forward pass of one microbatch with every dimension fixed; nothing in a model depends on a device.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 DTYPE_BITS: Mapping[str, int] = {
-    "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8": 8, "int64": 64, "int32": 32, "int16": 16, "int8": 8,
-    "int4": 4, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "uint4": 4, "bool": 8, "complex64": 64, "complex128": 128,
-    "string": 64,
+    "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8": 8,
+    "int64": 64, "int32": 32, "int16": 16, "int8": 8, "int4": 4,
+    "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8, "uint4": 4,
+    "bool": 8, "complex64": 64, "complex128": 128, "string": 64,
 }  # fmt: skip
 """Bits of one element, by type name."""
 
@@ -46,11 +47,11 @@ class Partition(Enum):
     REPLICATED = "replicated"
     """Every device does all of it; weights, time and activations stay whole."""
     COLUMN = "column"
-    """The weight is split by output: FLOPs, weight and output are divided by ``t``, the input stays whole. The gradient
-    of the input is a sum over devices (one all-reduce of `input_bytes` in the backward pass)."""
+    """The weight is split by output: FLOPs, weight and output are divided by ``t``, the input stays whole. The
+    gradient of the input is a sum over devices (one all-reduce of `input_bytes` in the backward pass)."""
     ROW = "row"
-    """The weight is split by input: FLOPs, weight and input are divided by ``t``, the output is a sum over devices (one
-    all-reduce of `output_bytes` in the forward pass) and whole afterwards."""
+    """The weight is split by input: FLOPs, weight and input are divided by ``t``, the output is a sum over devices
+    (one all-reduce of `output_bytes` in the forward pass) and whole afterwards."""
     SHARDED = "sharded"
     """Works on tensors that are already divided: everything is divided by ``t``, nothing is exchanged."""
     EXPERT = "expert"

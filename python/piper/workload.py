@@ -1,8 +1,8 @@
 """The numbers that a pipeline planner needs: layers with their costs, devices, links, restrictions.
 
-A workload is what is left of a model and a cluster once every cost is known. The solver and the judge see nothing else.
-The problem is that of Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN Parallelization",
-NeurIPS 2021, section 3; the letters in the docstrings are the paper's.
+A workload is what is left of a model and a cluster once every cost is known. The solver and the judge see nothing
+else. The problem is that of Tarnawski, Narayanan and Phanishayee, "Piper: Multidimensional Planner for DNN
+Parallelization", NeurIPS 2021, section 3; the letters in the docstrings are the paper's.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Workload:
     reserve_bytes: float = 0.0
     """Part of `memory_bytes` that no plan may use."""
     transfer: Transfer = "edge"
-    """Whether a tensor with several consumers is paid for on each edge, or once for each stage it enters or leaves."""
+    """Whether a tensor with several consumers is paid for on each edge, or once a stage that it enters or leaves."""
     ties: tuple[Tie, ...] = ()
     time_unit: Literal["s"] | None = None
     """Unit of all times; None where a published file does not say."""
