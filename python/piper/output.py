@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -36,14 +38,30 @@ def check_writable(path: str | PathLike[str], *, force: bool) -> None:
 
 
 def write_json(document: dict[str, Any], path: str | PathLike[str], *, force: bool = False) -> None:
-    """Write a result as JSON.
+    """Write a result as JSON, all of it or nothing.
 
     Raises:
         InputError: as `check_writable`, or the system refuses to write.
     """
     check_writable(path, force=force)
+    text = json_text(document)
     try:
-        with Path(path).open("w" if force or Path(path).exists() else "x", encoding="utf-8") as file:
-            file.write(json_text(document))
+        _write(Path(path), text)
     except OSError as error:
         raise InputError(f"{fspath(path)}: cannot be written: {error.strerror}") from error
+
+
+def _write(path: Path, text: str) -> None:
+    if path.exists() and not path.is_file():  # A pipe or a device, which cannot be replaced.
+        path.write_text(text, encoding="utf-8")
+        return
+    target = path.resolve()
+    beside = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+    try:
+        with beside.open("x", encoding="utf-8") as file:
+            file.write(text)
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
