@@ -3,7 +3,18 @@
 
 pub mod baselines;
 pub mod judge;
+mod contraction;
+mod growth;
+mod idle;
+mod labels;
+mod linear;
+mod orders;
+mod prices;
+mod problem;
+pub mod search;
 pub mod split;
+mod table;
+mod walk;
 pub mod workload;
 
 pub use judge::{PartScore, PassScore, Rule, Score, Violation, score};

@@ -1,0 +1,166 @@
+//! The linearised dynamic program (DPL): exact among the splits whose parts are intervals of one linear order.
+//!
+//! Tarnawski et al., `NeurIPS` 2020, section 5.1.2: a Hamiltonian path along a topological order leaves `n + 1` downsets.
+
+use crate::placement::growth::Growth;
+use crate::placement::labels::{self, Fields, Label, Rest};
+use crate::placement::problem::{Load, Placed, Problem, add};
+use crate::progress::Stop;
+
+/// Steps between two looks at the observer.
+const STEPS_A_TICK: usize = 1 << 14;
+
+/// A split of all units.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) parts: Vec<Placed>,
+    pub(crate) value: f64,
+}
+
+/// The best split along `order` among those with a value below `ceiling`.
+///
+/// Time `O(P (L K R + d))` for `P` intervals whose load can be below the ceiling (at most `n^2 / 2`), `L` labels a
+/// position, `K` kinds of devices with up to `R` replicas, and units with `d` nets; space `O(n (L + K))`.
+pub(crate) fn best(
+    problem: &Problem<'_>,
+    order: &[u32],
+    ceiling: f64,
+    tick: &mut dyn FnMut() -> Result<(), Stop>,
+) -> Result<Option<Found>, Stop> {
+    let fields = Fields::new(&problem.kinds);
+    let mut line = Line {
+        problem,
+        fields,
+        ceiling,
+        at: vec![Vec::new(); order.len() + 1],
+        options: Vec::new(),
+        left: Vec::new(),
+    };
+    line.at[0].push(Label::ROOT);
+    let crossing = crossings(problem, order);
+    let mut growth = Growth::new(problem);
+    let mut done = vec![0.0; problem.width];
+    let mut marks = Vec::new();
+    let mut steps = 0;
+    for start in 0..order.len() {
+        if !line.at[start].is_empty() {
+            for end in start + 1..=order.len() {
+                steps += 1;
+                if steps % STEPS_A_TICK == 0 {
+                    tick()?;
+                }
+                marks.push(growth.mark);
+                growth.join(order[end - 1]);
+                let rest = Rest { done: &done, part: growth.row(), crossing: crossing[end] };
+                if !line.extend(start, end, &growth, &rest) {
+                    break;
+                }
+            }
+            while let Some(mark) = marks.pop() {
+                growth.leave(order[start + marks.len()], mark);
+            }
+        }
+        growth.exclude(order[start]);
+        add(&mut done, problem.row(order[start]));
+    }
+    tick()?;
+    Ok(line.trace(order))
+}
+
+struct Line<'a> {
+    problem: &'a Problem<'a>,
+    fields: Fields,
+    ceiling: f64,
+    at: Vec<Vec<Label>>,
+    options: Vec<(Load, usize, u32)>,
+    left: Vec<u32>,
+}
+
+impl Line<'_> {
+    /// Puts the interval on every device; false when no longer one can have a load below the ceiling.
+    fn extend(&mut self, start: usize, end: usize, growth: &Growth<'_>, rest: &Rest<'_>) -> bool {
+        let problem = self.problem;
+        let usable = |kind: &usize| problem.kinds[*kind].count > 0;
+        let mut kinds = (0..problem.kinds.len()).filter(usable);
+        if kinds.all(|kind| problem.least(growth.row(), growth.mark.kept, kind) >= self.ceiling) {
+            return false;
+        }
+        options(problem, growth, self.ceiling, &mut self.options);
+        let (before, after) = self.at.split_at_mut(end);
+        let last = after.len() == 1;
+        let target = &mut after[0];
+        for (index, label) in before[start].iter().enumerate() {
+            for &(load, kind, replicas) in &self.options {
+                let load = [load[0].max(label.load[0]), load[1].max(label.load[1])];
+                if load[0] + load[1] >= self.ceiling {
+                    continue;
+                }
+                let Some(usage) = self.fields.take(label.usage, kind, replicas) else { continue };
+                self.fields.all_left(usage, &mut self.left);
+                if last || rest.possible(problem, &self.left, self.ceiling) {
+                    let parent = (start as u32, index as u32);
+                    let new = Label { usage, load, parent, kind: kind as u32, replicas };
+                    labels::insert(target, &self.fields, new);
+                }
+            }
+        }
+        true
+    }
+
+    fn trace(&self, order: &[u32]) -> Option<Found> {
+        let last = self.at.last()?.iter().min_by(|a, b| a.value().total_cmp(&b.value()))?;
+        let mut parts = Vec::new();
+        let (mut label, mut end) = (last, order.len());
+        while label.parent.0 != u32::MAX {
+            let start = label.parent.0 as usize;
+            let units = order[start..end].to_vec();
+            parts.push(Placed { units, kind: label.kind as usize, replicas: label.replicas });
+            end = start;
+            label = &self.at[start][label.parent.1 as usize];
+        }
+        parts.reverse();
+        Some(Found { parts, value: last.value() })
+    }
+}
+
+/// The devices that may hold the part with a value below `ceiling`.
+pub(crate) fn options(
+    problem: &Problem<'_>,
+    growth: &Growth<'_>,
+    ceiling: f64,
+    options: &mut Vec<(Load, usize, u32)>,
+) {
+    options.clear();
+    for (kind, devices) in problem.kinds.iter().enumerate().filter(|(_, kind)| kind.count > 0) {
+        for replicas in 1..=devices.replicas {
+            match problem.load(growth.row(), &growth.mark.moved, kind, replicas) {
+                Some(load) if load[0] + load[1] < ceiling => options.push((load, kind, replicas)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+    }
+}
+
+/// For every position of an order, the cost of the nets that cross it.
+fn crossings(problem: &Problem<'_>, order: &[u32]) -> Vec<f64> {
+    let mut position = vec![0; order.len()];
+    for (place, &unit) in order.iter().enumerate() {
+        position[unit as usize] = place;
+    }
+    let mut change = vec![0.0; order.len() + 1];
+    if problem.load == crate::placement::LoadRule::Sequential {
+        for net in &problem.nets {
+            let ends = net.targets.iter().chain([&net.source]).map(|&unit| position[unit as usize]);
+            let (first, last) = ends.fold((usize::MAX, 0), |(low, high), place| (low.min(place), high.max(place)));
+            change[first + 1] += net.cost;
+            change[last + 1] -= net.cost;
+        }
+    }
+    let mut sum = 0.0;
+    for value in &mut change {
+        sum += *value;
+        *value = sum;
+    }
+    change
+}

@@ -1,0 +1,163 @@
+//! The search for contiguous splits with the smallest largest load.
+
+use crate::placement::linear::{self, Found};
+use crate::placement::orders;
+use crate::placement::problem::{Problem, SAFETY, SLACK};
+use crate::placement::walk::{Progression, Walk};
+use crate::placement::{Rules, Split, Workload};
+use crate::progress::{Progress, Status, Stop};
+
+/// How far a search may go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// Bytes that the search itself may use; `None`: two gibibytes.
+    pub memory_limit: Option<u64>,
+    /// The search may stop once `best / bound - 1` is at most this.
+    pub gap: f64,
+}
+
+/// What a search ended with.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The best split; `None` when there is none, or none was found in time.
+    pub split: Option<Split>,
+    /// Value of the split, in the unit of the workload's times; infinite when there is none.
+    pub value: f64,
+    /// No contiguous split is better than this. Infinite when there is provably none.
+    pub lower_bound: f64,
+    /// Why the search ended early; `None` when it went through or reached the gap.
+    pub stopped: Option<Stop>,
+    /// Number of downsets that partial splits were looked at for.
+    pub downsets: usize,
+    /// Whether all contiguous splits are covered by the bound that was proven, so that the value is the optimum (to
+    /// the gap).
+    pub complete: bool,
+}
+
+/// Memory limit when none is given.
+const DEFAULT_MEMORY: u64 = 2 << 30;
+/// Factors of the lower bound at which a first split is looked for.
+const CLIMB: [f64; 6] = [1.02, 1.08, 1.2, 1.5, 2.5, f64::INFINITY];
+/// Steps of the walk at a time.
+const STEPS: usize = 1 << 22;
+
+/// Finds a contiguous split with the smallest largest load.
+pub fn solve(workload: &Workload, rules: &Rules, settings: &Settings, progress: &mut dyn Progress) -> Outcome {
+    let problem = Problem::new(workload, rules);
+    let mut search = Search::new(&problem, settings);
+    let stopped = search.exact(progress).err();
+    search.outcome(stopped)
+}
+
+/// Finds the best split along several linear orders.
+pub fn solve_linear(workload: &Workload, rules: &Rules, settings: &Settings, progress: &mut dyn Progress) -> Outcome {
+    let problem = Problem::new(workload, rules);
+    let mut search = Search::new(&problem, settings);
+    let stopped = search.linear(progress).err();
+    search.outcome(stopped)
+}
+
+struct Search<'a> {
+    problem: &'a Problem<'a>,
+    gap: f64,
+    memory: u64,
+    best: Option<Found>,
+    low: f64,
+    downsets: usize,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: &'a Problem<'a>, settings: &Settings) -> Self {
+        Self {
+            problem,
+            gap: settings.gap.max(0.0),
+            memory: settings.memory_limit.unwrap_or(DEFAULT_MEMORY),
+            best: None,
+            low: problem.prices.bound(&problem.total, &problem.kinds),
+            downsets: 0,
+        }
+    }
+
+    fn high(&self) -> f64 {
+        self.best.as_ref().map_or(f64::INFINITY, |best| best.value)
+    }
+
+    fn closed(&self) -> bool {
+        self.high() <= self.low * (1.0 + self.gap + 4.0 * SLACK)
+    }
+
+    /// Splits with values from here on are of no use.
+    fn ceiling(&self) -> f64 {
+        self.high() / (1.0 + self.gap.max(SLACK))
+    }
+
+    fn status(&self) -> Status {
+        Status { best: self.high(), bound: self.low }
+    }
+
+    fn keep(&mut self, found: Option<Found>) {
+        if let Some(found) = found.filter(|found| found.value < self.high()) {
+            self.best = Some(found);
+        }
+    }
+
+    /// Splits along linear orders.
+    fn linear(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
+        if self.low.is_infinite() {
+            return Ok(());
+        }
+        for order in orders::structured(self.problem) {
+            for factor in CLIMB {
+                if self.closed() {
+                    return Ok(());
+                }
+                let ceiling = (self.low * factor).min(self.ceiling());
+                let status = self.status();
+                let found = linear::best(self.problem, &order, ceiling, &mut || progress.tick(status))?;
+                let first = found.is_some();
+                self.keep(found);
+                if first || ceiling >= self.ceiling() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn exact(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
+        self.linear(progress)?;
+        if self.closed() {
+            return Ok(());
+        }
+        let mut walk = Walk::new(self.problem, self.ceiling(), self.memory as usize);
+        loop {
+            walk.ceiling = walk.ceiling.min(self.ceiling());
+            let status = self.status();
+            let progression = walk.advance(STEPS, &mut |_| progress.tick(status));
+            self.keep(walk.best.take());
+            self.downsets = walk.table.len();
+            match progression? {
+                Progression::Through => {
+                    self.low = self.low.max(walk.ceiling.min(self.high()));
+                    return Ok(());
+                }
+                Progression::Paused => {}
+                Progression::Full => return Err(Stop::MemoryLimit),
+            }
+        }
+    }
+
+    fn outcome(self, stopped: Option<Stop>) -> Outcome {
+        let complete = self.closed() || self.low.is_infinite();
+        let (split, value) = match &self.best {
+            Some(found) => {
+                let (split, value) = self.problem.build(&found.parts);
+                (Some(split), value)
+            }
+            None => (None, f64::INFINITY),
+        };
+        let proven = complete && self.gap == 0.0;
+        let lower_bound = if proven { value } else { (self.low * (1.0 - SAFETY)).min(value) };
+        Outcome { split, value, lower_bound, stopped, downsets: self.downsets, complete }
+    }
+}
