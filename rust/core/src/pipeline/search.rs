@@ -229,19 +229,16 @@ impl Search<'_> {
         let status = self.status();
         let bound = chain_bound::lower_bound(self.problem, self.high(), &mut || progress.tick(status))?;
         self.state.low = self.state.low.max(bound);
+        self.state.complete = false;
         for _ in 0..ROUNDS {
             let before = self.high();
-            if self.closed() {
-                break;
-            }
-            let cuts = self.state.best.as_ref().map(|b| b.plan.clone()).unwrap_or_default();
-            let lattice = restricted::around(&self.problem.blocks, &cuts);
+            let Some(best) = self.state.best.as_ref().filter(|_| !self.closed()) else { break };
+            let lattice = restricted::around(&self.problem.blocks, &best.plan);
             self.improve(&lattice, progress)?;
             if self.high() >= before * (1.0 - 1e-4) {
                 break;
             }
         }
-        self.state.complete = false;
         Ok(())
     }
 }

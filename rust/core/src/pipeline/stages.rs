@@ -537,6 +537,7 @@ pub(crate) struct Staircases {
     index: HashMap<Key, u32>,
     /// No question goes beyond this many in flight.
     limit: u32,
+    bytes: usize,
     pub(crate) trust: Trust,
 }
 
@@ -550,7 +551,7 @@ enum Key {
 
 impl Staircases {
     pub(crate) fn new(menus: Menus, limit: u32) -> Self {
-        Self { menus, list: Vec::new(), index: HashMap::new(), limit, trust: Trust::default() }
+        Self { menus, list: Vec::new(), index: HashMap::new(), limit, bytes: 0, trust: Trust::default() }
     }
 
     /// The largest number of microbatches in flight up to `wanted` that a stage can have with a computation time of at
@@ -632,6 +633,18 @@ impl Staircases {
         id
     }
 
+    /// Bytes that the staircases take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Forgets all staircases; the slots that remember them must be reset too.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.index.clear();
+        self.bytes = 0;
+    }
+
     fn find(
         &mut self,
         tables: &Tables<'_>,
@@ -650,6 +663,7 @@ impl Staircases {
             return id;
         }
         let (bag, _) = tables.bag(pair, degree, at, &mut self.menus);
+        self.bytes += size_of::<Staircase>() + size_of::<Key>() + bag.capacity() * size_of::<(MenuId, u32)>();
         self.list.push(Staircase::new(&self.menus, bag, capacity, self.limit));
         let id = self.list.len() as u32 - 1;
         self.index.insert(key, id);

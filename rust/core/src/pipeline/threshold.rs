@@ -565,9 +565,18 @@ impl Walk<'_> {
                 if rows.cells.len() > self.most_cells {
                     return Err(Stop::MemoryLimit);
                 }
+                self.forget_staircases();
             }
         }
         Ok(rows)
+    }
+
+    /// Makes room when the staircases take more than the rows may; they come back when they are asked for.
+    fn forget_staircases(&mut self) {
+        if self.staircases.bytes() / size_of::<u64>() > self.most_cells {
+            self.staircases.clear();
+            self.pairs.slots.fill(StaircaseId::UNKNOWN);
+        }
     }
 
     /// The fewest devices of a downset at any level, and the largest saturation.
