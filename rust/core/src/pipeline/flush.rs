@@ -67,32 +67,12 @@ impl<'a> Flush<'a> {
     /// # Errors
     /// [`Stop`] when the observer said so, or there are too many labels; `low` and `best` are valid all the same.
     pub(crate) fn close(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
-        let mut search = Search::new(&self.stages, self.devices, self.low, f64::INFINITY);
-        if let Some(best) = self.best.take() {
-            search.cutoff = best.value * search.batch;
-            search.best = Some(best);
-        }
-        let ended = search.run(&mut self.stages, self.gap, progress);
+        let mut search = Search::new(&self.stages, self.devices, self.low, self.gap, self.best.take());
+        let ended = search.run(&mut self.stages, progress);
         self.low = self.low.max(search.bound() / search.batch);
+        let ended = ended.and_then(|()| search.use_fewer_devices(&mut self.stages, progress));
         self.best = search.best;
-        ended?;
-        if self.gap <= SLACK { self.use_fewer_devices(progress) } else { Ok(()) }
-    }
-
-    /// Replaces an optimal plan by one on fewer devices while there is one of the same value.
-    fn use_fewer_devices(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
-        while let Some(current) = &self.best
-            && current.devices > 1
-        {
-            let cutoff = current.value * (1.0 + 2.0 * SLACK) * self.stages.batch();
-            let mut search = Search::new(&self.stages, current.devices - 1, self.low, cutoff);
-            search.run(&mut self.stages, f64::INFINITY, progress)?;
-            match search.best {
-                None => break,
-                Some(found) => self.best = Some(found),
-            }
-        }
-        Ok(())
+        ended
     }
 }
 
@@ -129,26 +109,35 @@ impl PartialEq for Region {
 
 impl Eq for Region {}
 
-/// Branch and bound over regions. All values are times of a batch.
+/// Branch and bound over regions. All values but those of `best` are times of a batch.
 struct Search {
     batch: f64,
     devices: u32,
+    gap: f64,
     open: BinaryHeap<Region>,
     best: Option<Incumbent>,
-    /// Only plans below are of interest.
+    /// Value of `best`.
     cutoff: f64,
+    /// Plans found that are as good as `best`, when the search is for an optimal one.
+    equals: Vec<Parts>,
     /// Least value of the candidates as `S` saw them; below `cutoff` only where a knapsack was too hard.
     seen: f64,
 }
 
 impl Search {
     /// `least` is a lower bound on the time per microbatch of every plan.
-    fn new(stages: &Stages<'_>, devices: u32, least: f64, cutoff: f64) -> Self {
+    fn new(stages: &Stages<'_>, devices: u32, least: f64, gap: f64, best: Option<Incumbent>) -> Self {
         let batch = stages.batch();
         let low = Maxima { pace: stages.least_pace(devices), resync: 0.0 };
         let high = Maxima { pace: f64::INFINITY, resync: f64::INFINITY };
         let open = BinaryHeap::from([Region { low, high, bound: low.sum().max(least * batch) }]);
-        Self { batch, devices, open, best: None, cutoff, seen: f64::INFINITY }
+        let cutoff = best.as_ref().map_or(f64::INFINITY, |best| best.value * batch);
+        Self { batch, devices, gap, open, best, cutoff, equals: Vec::new(), seen: f64::INFINITY }
+    }
+
+    /// Values above are of no interest. An optimal plan competes with all that equal it up to rounding.
+    fn limit(&self) -> f64 {
+        self.cutoff * if self.gap <= SLACK { 1.0 + 2.0 * SLACK } else { 1.0 - SLACK }
     }
 
     fn bound(&self) -> f64 {
@@ -161,34 +150,69 @@ impl Search {
         Status { best, bound: self.bound() / self.batch }
     }
 
-    fn run(&mut self, stages: &mut Stages<'_>, gap: f64, progress: &mut dyn Progress) -> Result<(), Stop> {
+    fn run(&mut self, stages: &mut Stages<'_>, progress: &mut dyn Progress) -> Result<(), Stop> {
         while let Some(&region) = self.open.peek() {
-            let good = self.best.is_some() && (gap.is_infinite() || region.bound * (1.0 + gap) >= self.cutoff);
-            if good || region.bound >= self.cutoff * (1.0 - SLACK) {
+            if self.best.is_some() && self.gap > SLACK && self.good_enough(region.bound)
+                || region.bound > self.limit()
+            {
                 break;
             }
-            self.step(stages, region, progress)?;
+            let status = self.status();
+            let budget = self.limit() - region.low.sum();
+            let found = labels::least_sum(stages, self.devices, region.high, budget, &mut || progress.tick(status))?;
+            self.open.pop();
+            if let Some(parts) = found {
+                self.split(region, &parts);
+                self.take(stages, region.high, parts);
+            }
         }
         Ok(())
     }
 
-    /// Replaces a region, the first of the heap, by what is left of it.
-    fn step(&mut self, stages: &mut Stages<'_>, region: Region, progress: &mut dyn Progress) -> Result<(), Stop> {
-        let status = self.status();
-        let budget = self.cutoff * (1.0 - SLACK) - region.low.sum();
-        let found = labels::least_sum(stages, self.devices, region.high, budget, &mut || progress.tick(status))?;
-        self.open.pop();
-        let Some(parts) = found else { return Ok(()) };
-        let value = parts.maxima.sum() + parts.sum;
-        self.seen = self.seen.min(value);
-        if value < self.cutoff
-            && let Some((plan, value)) = stages.plan(&parts, region.high)
-            && value < self.cutoff
-        {
+    fn good_enough(&self, bound: f64) -> bool {
+        self.gap.is_infinite() || bound * (1.0 + self.gap) >= self.cutoff
+    }
+
+    /// Makes a plan the best one if it is.
+    fn take(&mut self, stages: &mut Stages<'_>, limits: Maxima, parts: Parts) {
+        self.seen = self.seen.min(parts.value());
+        if parts.value() > self.limit() {
+            return;
+        }
+        let Some((plan, value)) = stages.plan(&parts, limits) else { return };
+        if value < self.cutoff {
             self.cutoff = value;
             self.best = Some(Incumbent { plan, value: value / self.batch, devices: parts.devices });
         }
-        self.split(region, &parts);
+        let limit = self.limit();
+        self.equals.push(parts);
+        self.equals.retain(|parts| parts.value() <= limit);
+    }
+
+    /// Of the plans that equal the best one, takes one with the fewest devices.
+    ///
+    /// Plans with other maxima were found by themselves, so it remains to ask for fewer devices at those of each.
+    fn use_fewer_devices(&mut self, stages: &mut Stages<'_>, progress: &mut dyn Progress) -> Result<(), Stop> {
+        if self.gap > SLACK {
+            return Ok(());
+        }
+        let status = self.status();
+        for parts in std::mem::take(&mut self.equals) {
+            let limits = parts.maxima.times(1.0 + SLACK);
+            let budget = parts.sum * (1.0 + SLACK);
+            while let Some(best) = &mut self.best
+                && best.devices > 1
+            {
+                let fewer = best.devices - 1;
+                let tick = &mut || progress.tick(status);
+                let Some(parts) = labels::least_sum(stages, fewer, limits, budget, tick)? else { break };
+                let Some((plan, value)) = stages.plan(&parts, limits) else { break };
+                if value > self.cutoff * (1.0 + 8.0 * SLACK) {
+                    break;
+                }
+                *best = Incumbent { plan, value: value / self.batch, devices: parts.devices };
+            }
+        }
         Ok(())
     }
 
@@ -198,21 +222,23 @@ impl Search {
         let Maxima { pace, resync } = parts.maxima;
         let mut push = |low: Maxima, high: Maxima| {
             let bound = low.sum() + parts.sum;
-            if low.pace <= high.pace && low.resync <= high.resync && bound < self.cutoff * (1.0 - SLACK) {
+            if low.pace <= high.pace && low.resync <= high.resync && bound <= self.limit() {
                 self.open.push(Region { low, high, bound: bound.max(region.bound) });
             }
         };
         let (below_pace, below_resync) = (just_below(pace), just_below(resync));
+        let (least_pace, least_resync) = (pace.max(low.pace), resync.max(low.resync));
+        // A half first, so that the bound of the other half rises.
         if pace - low.pace >= resync - low.resync {
-            let middle = middle(low.pace, pace);
+            let middle = middle(low.pace, below_pace);
             push(low, Maxima { pace: middle, ..high });
             push(Maxima { pace: middle, ..low }, Maxima { pace: below_pace, ..high });
-            push(Maxima { pace: pace.max(low.pace), ..low }, Maxima { resync: below_resync, ..high });
+            push(Maxima { pace: least_pace, ..low }, Maxima { resync: below_resync, ..high });
         } else {
-            let middle = middle(low.resync, resync);
+            let middle = middle(low.resync, below_resync);
             push(low, Maxima { resync: middle, ..high });
             push(Maxima { resync: middle, ..low }, Maxima { resync: below_resync, ..high });
-            push(Maxima { resync: resync.max(low.resync), ..low }, Maxima { pace: below_pace, ..high });
+            push(Maxima { resync: least_resync, ..low }, Maxima { pace: below_pace, ..high });
         }
     }
 }

@@ -10,17 +10,20 @@ use std::collections::BinaryHeap;
 use crate::downsets::DownsetId;
 use crate::pipeline::flush::bounds::{Ahead, Behind};
 use crate::pipeline::flush::stages::{Candidate, Maxima, Parts, Stages};
+use crate::pipeline::levels::Step;
+use crate::pipeline::problem::SLACK;
 use crate::progress::Stop;
-
-/// Labels beyond which the search gives up.
-const MOST_LABELS: usize = 1 << 22;
 
 /// Totals that differ by less than this part of the least one count as equal, so that rounding does not lead astray.
 const RESOLUTION: f64 = 1e-13;
 
 /// The best plan for the limits whose sum of `tau` is at most `budget`.
 ///
-/// Time `O(L P' O log L)` for `L` labels with totals up to the optimum and `P'` stages in front of a downset.
+/// Time `O(P (T + O K) + L P' O log L)` for `L` labels with totals up to the optimum and `P'` stages in front of a
+/// downset.
+///
+/// # Errors
+/// [`Stop`] when the observer said so, or the tables or the labels take more memory than they may.
 pub(super) fn least_sum(
     stages: &mut Stages<'_>,
     devices: u32,
@@ -30,7 +33,7 @@ pub(super) fn least_sum(
 ) -> Result<Option<Parts>, Stop> {
     let full = stages.tables.lattice.full();
     let behind = Behind::new(stages, devices, limits, tick)?;
-    if behind.devices[full.index()] > devices || behind.sum[full.index()] > budget {
+    if behind.devices(full).is_none() || behind.sum[full.index()] * (1.0 - SLACK) > budget {
         return Ok(None);
     }
     let ahead = Ahead::new(stages, devices, limits, &behind, budget, tick)?;
@@ -62,6 +65,21 @@ struct Label {
     stage: Candidate,
 }
 
+impl Label {
+    fn extended(&self, parent: u32, upper: DownsetId, level: usize, pair: usize, stage: &Candidate) -> Self {
+        Self {
+            sum: self.sum + stage.tau,
+            devices: self.devices + stage.devices,
+            replicas: self.replicas + stage.data_parallel,
+            downset: upper.0,
+            level: level as u32,
+            parent,
+            pair: pair as u32,
+            stage: *stage,
+        }
+    }
+}
+
 /// Total in quanta, then larger downsets, then fewer devices, then older labels.
 type Key = Reverse<(u64, Reverse<u32>, u32, u32)>;
 
@@ -83,6 +101,7 @@ impl Labels<'_> {
         self.labels.push(label);
     }
 
+    /// Takes labels until one holds all layers.
     fn run(
         &mut self,
         stages: &mut Stages<'_>,
@@ -90,6 +109,7 @@ impl Labels<'_> {
         tick: &mut dyn FnMut() -> Result<(), Stop>,
     ) -> Result<Option<u32>, Stop> {
         let full = stages.tables.lattice.full();
+        let most = (stages.most_bytes() / (size_of::<Label>() + size_of::<Key>())).min(u32::MAX as usize);
         let mut candidates = Vec::new();
         let mut taken = 0_u32;
         while let Some(Reverse((.., index))) = self.open.pop() {
@@ -97,17 +117,17 @@ impl Labels<'_> {
             if label.downset == full.0 {
                 return Ok(Some(index));
             }
-            if taken % 16 == 0 {
-                tick()?;
-            }
-            taken = taken.wrapping_add(1);
             if !self.close(&label, stages.levels.count) {
                 continue;
             }
-            if self.labels.len() > MOST_LABELS {
+            if taken.is_multiple_of(16) {
+                tick()?;
+            }
+            taken = taken.wrapping_add(1);
+            self.extend(stages, limits, index, &mut candidates);
+            if self.labels.len() > most {
                 return Err(Stop::MemoryLimit);
             }
-            self.extend(stages, limits, index, &mut candidates);
         }
         Ok(None)
     }
@@ -130,34 +150,26 @@ impl Labels<'_> {
         let label = self.labels[parent as usize];
         let left = self.devices - label.devices;
         let replicas = stages.most_replicas(self.devices) - label.replicas;
-        let levels = stages.levels;
+        let (ahead, budget, levels) = (self.ahead, self.budget, stages.levels);
         for position in stages.positions_above(DownsetId(label.downset)) {
             let pair = stages.above(position);
             let upper = stages.upper(pair);
             let tag = stages.pairs().tag(pair);
-            let mut steps = levels.steps.iter().filter(|s| s.from == label.level as usize && s.tag == tag).peekable();
-            if steps.peek().is_none() {
+            let steps = levels.steps.iter().filter(|s| s.from == label.level as usize && s.tag == tag);
+            let total = |step: &Step, devices: u32, tau: f64| {
+                let rest = ahead.least(upper, step.to, left.checked_sub(devices)?)?;
+                Some(label.sum + tau + rest).filter(|&total| total <= budget)
+            };
+            let worth = |devices: u32, tau: f64| steps.clone().any(|step| total(step, devices, tau).is_some());
+            if !worth(1, 0.0) {
                 continue;
             }
-            stages.candidates(limits, pair, label.replicas, left, replicas, candidates);
-            for step in steps {
+            stages.candidates(limits, pair, label.replicas, replicas, worth, candidates);
+            for step in steps.clone() {
                 for candidate in candidates.iter() {
-                    let Some(rest) = self.ahead.least(upper, step.to, left - candidate.devices) else { continue };
-                    let sum = label.sum + candidate.tau;
-                    if sum + rest > self.budget {
-                        continue;
+                    if let Some(total) = total(step, candidate.devices, candidate.tau) {
+                        self.add(label.extended(parent, upper, step.to, pair, candidate), total);
                     }
-                    let next = Label {
-                        sum,
-                        devices: label.devices + candidate.devices,
-                        replicas: label.replicas + candidate.data_parallel,
-                        downset: upper.0,
-                        level: step.to as u32,
-                        parent,
-                        pair: pair as u32,
-                        stage: *candidate,
-                    };
-                    self.add(next, sum + rest);
                 }
             }
         }

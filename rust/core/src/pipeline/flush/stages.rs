@@ -22,6 +22,10 @@ impl Maxima {
         self.pace + self.resync
     }
 
+    pub(super) fn times(self, factor: f64) -> Self {
+        Self { pace: self.pace * factor, resync: self.resync * factor }
+    }
+
     fn with(self, other: Self) -> Self {
         Self { pace: self.pace.max(other.pace), resync: self.resync.max(other.resync) }
     }
@@ -60,6 +64,7 @@ pub(super) struct Stages<'a> {
     mixed: MixedStages,
     schedule: Schedule,
     microbatches: u32,
+    most_bytes: usize,
     /// Upper downset of each pair.
     upper: Vec<DownsetId>,
     /// The pairs by lower downset: positions `start[lower]..start[lower + 1]` of `by_lower`.
@@ -70,7 +75,8 @@ pub(super) struct Stages<'a> {
 impl<'a> Stages<'a> {
     /// Time and space `O(P + D)`.
     pub(super) fn new(walk: Walk<'a>, schedule: Schedule) -> Self {
-        let Walk { tables, levels, pairs, staircases, .. } = walk;
+        let Walk { tables, levels, pairs, staircases, most_cells, .. } = walk;
+        let most_bytes = most_cells.saturating_mul(size_of::<f64>());
         let microbatches = tables.problem.workload.microbatches;
         // With GPipe a whole batch may be in flight, whatever the replicas.
         *staircases = Staircases::new(tables.problem.menus.clone(), microbatches);
@@ -95,7 +101,7 @@ impl<'a> Stages<'a> {
             *place += 1;
         }
         let mixed = MixedStages::default();
-        Self { tables, levels, pairs, staircases, mixed, schedule, microbatches, upper, by_lower, start }
+        Self { tables, levels, pairs, staircases, mixed, schedule, microbatches, most_bytes, upper, by_lower, start }
     }
 
     pub(super) fn downsets(&self) -> usize {
@@ -105,6 +111,11 @@ impl<'a> Stages<'a> {
     /// `N`.
     pub(super) fn batch(&self) -> f64 {
         f64::from(self.microbatches)
+    }
+
+    /// Bytes that the tables of one region may take, and as many again for its labels.
+    pub(super) fn most_bytes(&self) -> usize {
+        self.most_bytes / 2
     }
 
     /// The largest sum of data-parallel degrees on so many devices.
@@ -146,7 +157,7 @@ impl<'a> Stages<'a> {
     }
 
     /// `y` of a stage in front of stages with so many replicas.
-    fn in_flight(&self, data_parallel: u32, behind: u32) -> u32 {
+    pub(super) fn in_flight(&self, data_parallel: u32, behind: u32) -> u32 {
         let whole_batch = self.microbatches / data_parallel;
         match self.schedule {
             Schedule::GPipe => whole_batch,
@@ -154,7 +165,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    fn fixed(&self, pair: usize, degree: usize) -> Fixed {
+    pub(super) fn fixed(&self, pair: usize, degree: usize) -> Fixed {
         self.pairs.fixed(self.tables, self.upper[pair], pair, degree)
     }
 
@@ -190,24 +201,26 @@ impl<'a> Stages<'a> {
         })
     }
 
-    /// The degrees with which a stage keeps the limits in front of `behind` replicas, on at most `devices` devices and
-    /// with at most `replicas` of its own; none of them beaten in all of devices, replicas and `tau`.
+    /// The degrees with which a stage keeps the limits in front of `behind` replicas, with at most `replicas` of its
+    /// own; none of them beaten in all of devices, replicas and `tau`. `worth` says whether a number of devices and a
+    /// `tau` are of interest; when they are not, more of either are not.
     pub(super) fn candidates(
         &mut self,
         limits: Maxima,
         pair: usize,
         behind: u32,
-        devices: u32,
         replicas: u32,
+        worth: impl Fn(u32, f64) -> bool,
         out: &mut Vec<Candidate>,
     ) {
         out.clear();
         let tables = self.tables;
         for degree in 0..tables.problem.tensor_parallel.len() {
             let fixed = self.fixed(pair, degree);
+            let fastest = fixed.sums.fastest + fixed.transfer;
             for option in self.quick(limits, &fixed, degree) {
                 let at = &tables.problem.degrees[degree][option];
-                if at.devices > devices || at.data_parallel > replicas {
+                if at.data_parallel > replicas || !worth(at.devices, fastest * (1.0 - SLACK)) {
                     break;
                 }
                 let in_flight = self.in_flight(at.data_parallel, behind);
@@ -219,12 +232,12 @@ impl<'a> Stages<'a> {
                 }
                 let beaten =
                     |c: &Candidate| c.devices <= at.devices && c.data_parallel <= at.data_parallel && c.tau <= tau;
-                if !out.iter().any(beaten) {
+                if worth(at.devices, tau) && !out.iter().any(beaten) {
                     let (degree, option) = (degree as u32, option as u32);
                     let (devices, data_parallel) = (at.devices, at.data_parallel);
                     out.push(Candidate { devices, data_parallel, degree, option, in_flight, tau, resync });
                 }
-                if tau <= (fixed.sums.fastest + fixed.transfer) * (1.0 + SLACK) {
+                if tau <= fastest * (1.0 + SLACK) {
                     break;
                 }
             }
@@ -232,7 +245,7 @@ impl<'a> Stages<'a> {
     }
 
     /// The least `tau` of a stage within a limit on its resync, and the latter; `None` where nothing fits.
-    fn cost(
+    pub(super) fn cost(
         &mut self,
         limits: Maxima,
         pair: usize,
@@ -300,5 +313,10 @@ impl Parts {
             parts.maxima = parts.maxima.with(Maxima { pace: pace(stage), resync: stage.resync });
         }
         Self { stages, ..parts }
+    }
+
+    /// Time of a batch.
+    pub(super) fn value(&self) -> f64 {
+        self.sum + self.maxima.sum()
     }
 }
