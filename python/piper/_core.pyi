@@ -3,9 +3,15 @@
 from collections.abc import Callable
 from typing import Literal, final
 
+from piper.placement.workload import Part, PlacementWorkload, Rules
 from piper.workload import Limits, Schedule, Stage, Workload
 
 __all__ = [
+    "PartScore",
+    "PassScore",
+    "PlacementScore",
+    "PlacementSolution",
+    "PlacementViolation",
     "Score",
     "Solution",
     "StageScore",
@@ -14,6 +20,10 @@ __all__ = [
     "baselines",
     "frontier",
     "needs",
+    "place",
+    "place_local_search",
+    "place_score",
+    "place_single",
     "score",
     "solve",
 ]
@@ -168,4 +178,156 @@ def baselines(
 
     ``equal split``: stages of equal layer counts with the same degrees and kind of TMPC everywhere; ``data and tensor
     parallel``: one stage; ``data parallel``: one stage on whole devices.
+    """
+
+@final
+class PlacementSolution:
+    """What a search for a split ended with."""
+
+    @property
+    def parts(self) -> list[tuple[int | None, int, list[int]]] | None:
+        """``(class, replicas, nodes)`` by part, the class None for a CPU; None when no split was found."""
+    @property
+    def lower_bound(self) -> float:
+        """No contiguous split is better than this; infinite when there is provably none."""
+    @property
+    def status(self) -> Literal["done", "gap", "interrupted", "time limit", "memory limit"]:
+        """Why the search ended; ``done``: the bound is the value, or infeasibility is proven."""
+    @property
+    def downsets(self) -> int:
+        """Number of downsets that the search looked at."""
+    @property
+    def complete(self) -> bool:
+        """Whether all contiguous splits are covered by the bound, so that the value is the optimum (to the gap)."""
+
+@final
+class PassScore:
+    """One pass (forward or backward) of one part, in the units of the workload; of replicas, the part as one."""
+
+    @property
+    def compute(self) -> float:
+        """Time of the nodes."""
+    @property
+    def read(self) -> float:
+        """Time to read what other devices made; 0 for a CPU."""
+    @property
+    def write(self) -> float:
+        """Time to write what other devices need; 0 for a CPU."""
+    @property
+    def sync(self) -> float:
+        """Time to synchronise the weights of replicas, before the factor ``(r - 1) / r``."""
+    @property
+    def load(self) -> float:
+        """All of it by the load rule, shared out over the replicas."""
+
+@final
+class PartScore:
+    """The judge's view of one part."""
+
+    @property
+    def load(self) -> float:
+        """Load of both passes."""
+    @property
+    def forward(self) -> PassScore:
+        """The forward pass."""
+    @property
+    def backward(self) -> PassScore:
+        """The backward pass."""
+    @property
+    def memory(self) -> float:
+        """Bytes on each accelerator; 0 for a CPU."""
+
+@final
+class PlacementViolation:
+    """A rule that a split breaks."""
+
+    @property
+    def rule(self) -> str:
+        """Name of the rule.
+
+        Form of the split: ``node-unknown``, ``node-repeated``, ``node-missing``, ``class-unknown``, ``replicas``.
+        Constraints of the problem: ``cpus``, ``accelerators``, ``memory``, ``unsupported``, ``color-class``,
+        ``contiguous``.
+        """
+    @property
+    def part(self) -> int | None:
+        """Position of the part; None where it takes several."""
+    @property
+    def nodes(self) -> list[int]:
+        """Positions of the nodes that break it; for ``contiguous`` the ends of the edges along a cycle of parts."""
+    @property
+    def by(self) -> float:
+        """By how much: bytes, devices or nodes."""
+
+@final
+class PlacementScore:
+    """The judge's verdict on a split.
+
+    Any split gets one; where it is malformed the numbers count what can be counted.
+    """
+
+    @property
+    def value(self) -> float:
+        """The largest load, or the largest forward plus the largest backward load."""
+    @property
+    def parts(self) -> list[PartScore]:
+        """By part, in the split's order."""
+    @property
+    def violations(self) -> list[PlacementViolation]:
+        """Every rule that the split breaks; a split is feasible when there is none."""
+
+def place(
+    workload: PlacementWorkload,
+    rules: Rules,
+    *,
+    algorithm: Literal["dp", "dpl", "pipedream"] | None = None,
+    threads: int | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    gap: float = 0.0,
+    progress: Callable[[float, float], None] | None = None,
+) -> PlacementSolution:
+    """Find a contiguous split with the smallest largest load.
+
+    Args:
+        workload: the problem.
+        rules: its variant; what is found is always contiguous.
+        algorithm: ``dp`` (the default) looks at all contiguous splits, ``dpl`` at those along linear orders,
+            ``pipedream`` at the same once branches are contracted (its bound is 0).
+        threads: how many to use, 1 to 1024; None: all cores. The result does not depend on it.
+        time_limit: seconds after which the best split so far is returned.
+        memory_limit: bytes that the search itself may use; the best split so far is returned when it needs more.
+        gap: the search may stop once ``value / bound - 1`` is at most this.
+        progress: gets best value and lower bound about ten times a second, on the calling thread.
+
+    Returns:
+        The best split with its bound. Ctrl-C ends the search with the best so far, not with an exception.
+
+    Raises:
+        InputError: an argument cannot be used.
+        PiperError: an error of Piper's own.
+        Exception: what `progress` raises; `KeyboardInterrupt` from it counts as Ctrl-C.
+    """
+
+def place_score(workload: PlacementWorkload, rules: Rules, parts: list[Part]) -> PlacementScore:
+    """Judge a split by the definition of the problem."""
+
+def place_single(workload: PlacementWorkload, rules: Rules) -> list[tuple[int | None, int, list[int]]] | None:
+    """All nodes on one accelerator, of the class where that is best; None without accelerators."""
+
+def place_local_search(
+    workload: PlacementWorkload,
+    rules: Rules,
+    *,
+    restarts: int = 10,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Callable[[float, float], None] | None = None,
+) -> tuple[list[tuple[int | None, int, list[int]]] | None, Literal["done", "interrupted", "time limit"]]:
+    """Move colour classes one at a time from random assignments as long as that helps.
+
+    Contiguity and replicas are left aside, and the memory where no assignment was found that fits.
+
+    Returns:
+        The best split, None where some node can be nowhere; and why the search ended.
     """

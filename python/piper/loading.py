@@ -11,6 +11,7 @@ from pathlib import Path
 from piper.errors import InputError
 from piper.formats.source import one_line, shown
 from piper.model import Model
+from piper.placement.workload import PlacementWorkload
 from piper.workload import Transfer, Workload
 
 _FILE_NAME = re.compile(r"[/\\]|\.(onnx|json|txt|pb|bin)$", re.IGNORECASE)
@@ -31,12 +32,12 @@ def load(
     bandwidth: float | None = None,
     microbatches: int | None = None,
     transfer: Transfer | None = None,
-) -> Model | Workload:
+) -> Model | Workload | PlacementWorkload:
     """Read a model or a workload.
 
     Args:
-        path: an ONNX model, a Hugging Face ``config.json``, a Piper workload (JSON), a PipeDream profile (text), or
-            the name of a built-in model, such as ``llama3-70b``.
+        path: an ONNX model, a Hugging Face ``config.json``, a Piper or placement workload (JSON), a PipeDream profile
+            (text), or the name of a built-in model, such as ``llama3-70b``.
         dims: sizes of the symbolic dimensions of an ONNX model, by symbol.
         shapes: whole shapes of inputs of an ONNX model, by input.
         assumptions: numbers that an ONNX graph leaves open, such as trip counts of loops, by name.
@@ -52,7 +53,8 @@ def load(
         transfer: how a PipeDream profile's activations with several consumers are paid for.
 
     Returns:
-        A `Model` where costs are yet to be computed, or a `Workload` where they were measured.
+        A `Model` where costs are yet to be computed, a `Workload` or (for `piper.place`) a `PlacementWorkload` where they
+        were measured.
 
     Raises:
         InputError: there is no such file or built-in model, the file cannot be used, or an option does not go with
@@ -128,7 +130,9 @@ _ONNX_ONLY = ("dims", "shapes", "assumptions")
 _TRANSFORMER_ONLY = ("sequence", "microbatch_size")
 
 
-def _from_file(path: str | PathLike[str], wanted: _Wanted, cluster: _Cluster) -> Model | Workload:
+def _from_file(
+    path: str | PathLike[str], wanted: _Wanted, cluster: _Cluster
+) -> Model | Workload | PlacementWorkload:
     from piper.formats.detect import kind_of
 
     where, kind = shown(path), kind_of(path)
@@ -148,9 +152,10 @@ def _from_file(path: str | PathLike[str], wanted: _Wanted, cluster: _Cluster) ->
             wanted.refuse(f"{where}: is a profile", (*_ONNX_ONLY, *_TRANSFORMER_ONLY, "dtype"))
             return _pipedream(path, cluster)
         case "placement":
-            from piper.formats.placement_json import refuse_placement
+            from piper.formats.placement_json import load_placement
 
-            refuse_placement(path)
+            wanted.refuse(f"{where}: is a workload", (*_ONNX_ONLY, *_TRANSFORMER_ONLY, "dtype"))
+            return load_placement(path)
     raise InputError(f"{where}: is a {kind}, a result; expected a model or a workload")
 
 

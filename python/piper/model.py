@@ -119,7 +119,7 @@ class ModelLayer:
 
 @dataclass(frozen=True, slots=True)
 class ModelEdge:
-    """Bytes of one microbatch that one layer sends to another; positions in `Model.layers`."""
+    """Bytes of one microbatch that one layer sends to another; positions in `Model.layers` (or operators)."""
 
     source: int
     target: int
@@ -134,6 +134,9 @@ class Model:
     operators: tuple[Operator, ...]
     layers: tuple[ModelLayer, ...]
     edges: tuple[ModelEdge, ...]
+    operator_edges: tuple[ModelEdge, ...] = ()
+    """The graph of operators, positions in `operators`; every edge out of one operator carries the bytes of all its
+    outputs that are read. Empty where the reader knows layers only."""
     inputs: tuple[Tensor, ...] = ()
     dtype: str = "bfloat16"
     """Type of weights and activations."""

@@ -74,6 +74,7 @@ def _build(source: Source, fixing: Fixing, notes: Notes, dtype: str | None) -> M
         operators=operators,
         layers=_layers(steps, layering, operators),
         edges=tuple(ModelEdge(source_, target, size) for (source_, target), size in layering.edges.items()),
+        operator_edges=_operator_edges(steps),
         inputs=tensors,
         dtype=own,
         batch=_batch(tensors),
@@ -172,6 +173,21 @@ def _operator(place: int, step: Step, placements: Mapping[int, Placement], saved
         dtype=next((value.dtype for value in step.outputs if value.dtype in FLOATS), own),
         trainable=all(weight.dtype in FLOATS for weight in parameters),
     )
+
+
+def _operator_edges(steps: Sequence[Step]) -> tuple[ModelEdge, ...]:
+    """What operators send to each other. Constants are everywhere and need no sending."""
+    maker = {value: place for place, step in enumerate(steps) if step.kind is not Kind.CONSTANT for value in step.outputs}
+    read: dict[int, dict[Value, None]] = {}
+    pairs: dict[tuple[int, int], None] = {}
+    for target, step in enumerate(steps):
+        for value in step.live_inputs if step.kind is not Kind.CONSTANT else ():
+            source = maker.get(value)
+            if source is not None and source != target:
+                read.setdefault(source, {})[value] = None
+                pairs[source, target] = None
+    sizes = {source: sum(value.bytes for value in values) for source, values in read.items()}
+    return tuple(ModelEdge(source, target, sizes[source]) for source, target in pairs)
 
 
 def _warn(operators: Sequence[Operator], steps: Sequence[Step], notes: Notes) -> None:

@@ -20,6 +20,7 @@ def resized(model: Model, size: int) -> Model:
         operators=tuple(_operator(operator, size, model.batch) for operator in model.operators),
         layers=tuple(replace(x, input_bytes=_scaled(x.input_bytes, size, model.batch)) for x in model.layers),
         edges=tuple(replace(edge, bytes=_scaled(edge.bytes, size, model.batch)) for edge in model.edges),
+        operator_edges=tuple(replace(x, bytes=_scaled(x.bytes, size, model.batch)) for x in model.operator_edges),
         batch=size,
         tokens=None if model.tokens is None else _scaled(model.tokens, size, model.batch),
     )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike
+from os import PathLike, fsdecode
 from typing import Any
 
+from piper.errors import InputError
+from piper.formats.source import one_line
 from piper.loading import load
 from piper.model import Model
+from piper.placement.workload import PlacementWorkload
 from piper.planning.hardware import amount, cluster_of
 from piper.planning.problem import Setting
 from piper.workload import Workload
 
 
 def subject_of(
-    model: Model | Workload | str | PathLike[str], setting: Setting, reading: Mapping[str, Any] | None = None
+    model: Model | Workload | PlacementWorkload | str | PathLike[str],
+    setting: Setting,
+    reading: Mapping[str, Any] | None = None,
 ) -> Model | Workload:
     """The model itself, or what `piper.load` makes of its file or name.
 
@@ -24,17 +29,26 @@ def subject_of(
         reading: further arguments of `piper.load`.
 
     Raises:
-        InputError: as `piper.load`.
+        InputError: as `piper.load`, or it is a placement workload.
     """
     if isinstance(model, Model | Workload):
         return model
-    return load(
+    if isinstance(model, PlacementWorkload):
+        raise _placement(model.name)
+    found = load(
         model,
         **(reading or {}),
         **_cluster_numbers(setting),
         microbatches=setting.microbatches,
         transfer=setting.transfer,
     )
+    if isinstance(found, PlacementWorkload):
+        raise _placement(one_line(fsdecode(model)))
+    return found
+
+
+def _placement(name: str) -> InputError:
+    return InputError(f"{name}: is a placement workload; use `piper place`, `piper plan` takes pipeline workloads")
 
 
 def _cluster_numbers(setting: Setting) -> dict[str, Any]:

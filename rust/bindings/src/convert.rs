@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use piper_core::graph::NodeId;
 use piper_core::pipeline as core;
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyMapping, PySequence};
+
+use crate::errors::Failure;
 
 /// A stage as Python gets it: layers, data-parallel degree, tensor-parallel degree, choices.
 pub(crate) type StageTuple = (Vec<u32>, u32, u32, Vec<u32>);
@@ -17,7 +19,7 @@ pub(crate) type StageTuple = (Vec<u32>, u32, u32, Vec<u32>);
 pub(crate) type StageTuples = Vec<StageTuple>;
 
 /// A sequence whose extraction errors say which item is wrong.
-struct Items<T>(Vec<T>);
+pub(crate) struct Items<T>(pub(crate) Vec<T>);
 
 impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for Items<T> {
     type Error = PyErr;
@@ -52,6 +54,14 @@ impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for ByDegree<T> {
 /// Extracts with a uniform error.
 pub(crate) fn extract<'py, T: FromPyObjectOwned<'py>>(obj: &Bound<'py, PyAny>) -> PyResult<T> {
     obj.extract().map_err(Into::into)
+}
+
+/// Extracts an argument; errors name it.
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
+    name: &'static str,
+    value: &Bound<'py, PyAny>,
+) -> Result<T, Failure> {
+    extract(value).map_err(|error| Failure::Conversion { argument: name, error })
 }
 
 /// Prefix of the errors that [`at`] makes.
@@ -206,12 +216,17 @@ macro_rules! words {
             fn extract(obj: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
                 match obj.extract::<String>()?.as_str() {
                     $($word => Ok(Self($value)),)+
-                    other => Err(PyValueError::new_err(format!("{other:?}; expected one of {}", [$($word),+].join(", ")))),
+                    other => {
+                        let words = [$($word),+].join(", ");
+                        Err(pyo3::exceptions::PyValueError::new_err(format!("{other:?}; expected one of {words}")))
+                    }
                 }
             }
         }
     };
 }
+
+pub(crate) use words;
 
 words! {
     /// `piper.workload.Schedule`.
@@ -339,7 +354,7 @@ impl Stages {
     }
 }
 
-fn nodes(positions: Items<u32>) -> Vec<NodeId> {
+pub(crate) fn nodes(positions: Items<u32>) -> Vec<NodeId> {
     positions.0.into_iter().map(NodeId).collect()
 }
 

@@ -88,6 +88,15 @@ fn pool(threads: Option<u64>) -> Result<ThreadPool, Failure> {
     ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| Failure::Threads(error.to_string()))
 }
 
+/// A relative gap at which a search may stop.
+pub(crate) fn checked_gap(gap: f64) -> Result<f64, Failure> {
+    if gap >= 0.0 {
+        Ok(gap)
+    } else {
+        Err(Failure::Option(format!("gap is {gap}; expected a number that is not negative")))
+    }
+}
+
 /// The moment at which the time is up; a limit beyond what a clock can say is none.
 fn deadline(seconds: Option<f64>) -> Result<Option<Instant>, Failure> {
     match seconds {

@@ -1,6 +1,7 @@
 //! Everything that goes wrong here, as the exceptions of `piper.errors`.
 
 use piper_core::pipeline::WorkloadError;
+use piper_core::placement;
 use piper_core::progress::Stop;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -22,6 +23,8 @@ pub(crate) enum Failure {
     Option(String),
     /// Numbers that are no workload.
     Workload(WorkloadError),
+    /// Numbers that are no placement workload.
+    Placement(placement::WorkloadError),
     /// A search that had to end before it had a result. An interruption has its own exception.
     Stopped(Stop),
     /// No threads to be had.
@@ -38,12 +41,19 @@ impl From<WorkloadError> for Failure {
     }
 }
 
+impl From<placement::WorkloadError> for Failure {
+    fn from(error: placement::WorkloadError) -> Self {
+        Self::Placement(error)
+    }
+}
+
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         Python::attach(|py| match failure {
             Failure::Conversion { argument, error } => conversion(py, argument, error),
             Failure::Option(text) => raise(py, "InputError", text),
             Failure::Workload(error) => raise(py, "InputError", error.to_string()),
+            Failure::Placement(error) => raise(py, "InputError", error.to_string()),
             Failure::Stopped(Stop::TimeLimit) => {
                 raise(py, "LimitError", "the time limit ended the search before it was through".to_owned())
             }

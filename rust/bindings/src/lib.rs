@@ -3,6 +3,7 @@
 mod convert;
 mod enter;
 mod errors;
+mod placement;
 mod results;
 
 use pyo3::prelude::*;
@@ -11,12 +12,16 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     use piper_core::pipeline as core;
-    use pyo3::conversion::FromPyObjectOwned;
     use pyo3::prelude::*;
 
-    use crate::convert::{Amount, Limits, Schedule, StageTuples, Stages, Workload, extract, stage_tuples};
-    use crate::enter::{Terms, enter};
+    use crate::convert::{Amount, Limits, Schedule, StageTuples, Stages, Workload, argument, stage_tuples};
+    use crate::enter::{Terms, checked_gap, enter};
     use crate::errors::Failure;
+    #[pymodule_export]
+    use crate::placement::{
+        PartScore, PassScore, PlacementScore, PlacementSolution, PlacementViolation, place, place_local_search,
+        place_score, place_single,
+    };
     #[pymodule_export]
     use crate::results::{Score, Solution, StageScore, Violation};
 
@@ -145,18 +150,6 @@ mod _core {
                 limits: argument::<Limits>("limits", limits)?.into_core(),
                 schedule: argument::<Schedule>("schedule", schedule)?.0,
             })
-        }
-    }
-
-    fn argument<'py, T: FromPyObjectOwned<'py>>(name: &'static str, value: &Bound<'py, PyAny>) -> Result<T, Failure> {
-        extract(value).map_err(|error| Failure::Conversion { argument: name, error })
-    }
-
-    fn checked_gap(gap: f64) -> Result<f64, Failure> {
-        if gap >= 0.0 {
-            Ok(gap)
-        } else {
-            Err(Failure::Option(format!("gap is {gap}; expected a number that is not negative")))
         }
     }
 }

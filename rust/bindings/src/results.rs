@@ -27,15 +27,7 @@ pub(crate) struct Solution {
 impl Solution {
     /// `value` is the judge's, of the outcome's plan.
     pub(crate) fn new(outcome: core::Outcome, value: Option<f64>, interrupted: bool) -> Self {
-        let proven = value.is_none_or(|value| value <= outcome.lower_bound * (1.0 + PROVEN));
-        let status = match outcome.stopped {
-            _ if interrupted => "interrupted",
-            Some(Stop::Interrupted) => "interrupted",
-            Some(Stop::TimeLimit) => "time limit",
-            Some(Stop::MemoryLimit) => "memory limit",
-            None if proven => "done",
-            None => "gap",
-        };
+        let status = status(outcome.stopped, interrupted, value, outcome.lower_bound);
         Self {
             stages: outcome.plan.map(stage_tuples),
             lower_bound: outcome.lower_bound,
@@ -43,6 +35,19 @@ impl Solution {
             downsets: outcome.downsets,
             complete: outcome.complete,
         }
+    }
+}
+
+/// Why a search ended whose result has this value by the judge.
+pub(crate) fn status(stopped: Option<Stop>, interrupted: bool, value: Option<f64>, lower_bound: f64) -> &'static str {
+    let proven = value.is_none_or(|value| value <= lower_bound * (1.0 + PROVEN));
+    match stopped {
+        _ if interrupted => "interrupted",
+        Some(Stop::Interrupted) => "interrupted",
+        Some(Stop::TimeLimit) => "time limit",
+        Some(Stop::MemoryLimit) => "memory limit",
+        None if proven => "done",
+        None => "gap",
     }
 }
 

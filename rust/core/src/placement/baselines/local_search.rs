@@ -74,7 +74,7 @@ fn descend(
 ) -> Result<(), Stop> {
     let mut order: Vec<usize> = (0..units.len()).collect();
     let mut current = loads.quality();
-    let mut trials = 0;
+    let mut trials = 0_usize;
     loop {
         random.shuffle(&mut order);
         let mut moved = false;
@@ -88,7 +88,7 @@ fn descend(
                     target = (quality, device);
                 }
                 trials += 1;
-                if trials % TRIALS_BETWEEN_TICKS == 0 {
+                if trials.is_multiple_of(TRIALS_BETWEEN_TICKS) {
                     let best = if current.excess > 0.0 { known } else { known.min(current.value) };
                     progress.tick(Status { best, bound: 0.0 })?;
                 }
