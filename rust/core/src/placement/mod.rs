@@ -3,6 +3,7 @@
 
 pub mod baselines;
 pub mod judge;
+mod chain;
 mod contraction;
 mod growth;
 mod idle;
@@ -14,6 +15,8 @@ mod problem;
 pub mod search;
 pub mod split;
 mod table;
+#[cfg(test)]
+mod tests;
 mod walk;
 pub mod workload;
 

@@ -1,5 +1,6 @@
 //! The search for contiguous splits with the smallest largest load.
 
+use crate::placement::chain::{self, Chain};
 use crate::placement::linear::{self, Found};
 use crate::placement::orders;
 use crate::placement::problem::{Problem, SAFETY, SLACK};
@@ -129,7 +130,12 @@ impl<'a> Search<'a> {
         if self.closed() {
             return Ok(());
         }
-        let mut walk = Walk::new(self.problem, self.ceiling(), self.memory as usize);
+        let chains = Chain::all(self.problem);
+        self.low = chain::lower_bound(&chains, self.low, self.high(), 20);
+        if self.closed() {
+            return Ok(());
+        }
+        let mut walk = Walk::new(self.problem, &chains, self.ceiling(), self.memory as usize);
         loop {
             walk.ceiling = walk.ceiling.min(self.ceiling());
             let status = self.status();

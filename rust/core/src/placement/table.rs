@@ -10,8 +10,8 @@ use crate::placement::labels::Label;
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) labels: Vec<Label>,
-    /// The least time that devices above spend on what crosses the cut; NaN until it is asked for.
-    pub(crate) crossing: f64,
+    /// The least time that devices above spend on what crosses the cut (see `Walk::crossing`).
+    pub(crate) crossing: [f64; 3],
 }
 
 /// Downsets in one arena, interned by their bits.
@@ -79,7 +79,7 @@ impl Table {
         let id = self.entries.len() as u32;
         bits.extend_from_slice(set);
         self.index.insert_unique(hash, id, |&id| hash_words(hasher, &bits[at(id)]));
-        self.entries.push(Entry { labels: Vec::new(), crossing: f64::NAN });
+        self.entries.push(Entry { labels: Vec::new(), crossing: [0.0; 3] });
         (id, true)
     }
 }

@@ -10,10 +10,11 @@
 //! pairs of nested downsets), of which this is a branch-and-bound form.
 
 use crate::placement::LoadRule;
+use crate::placement::chain::{Chain, Offers};
 use crate::placement::growth::{Growth, Mark};
 use crate::placement::labels::{self, Fields, Label, Rest};
 use crate::placement::linear::{Found, options};
-use crate::placement::problem::{Load, Placed, Problem, SAFETY, add};
+use crate::placement::problem::{Load, Net, Placed, Problem, SAFETY, add};
 use crate::placement::table::Table;
 use crate::progress::Stop;
 
@@ -62,6 +63,7 @@ pub(crate) struct Walk<'a> {
     next: (usize, usize),
     /// By set of prices and unit: price of the unit and all that must come after it.
     above: Vec<Vec<f64>>,
+    bounds: Vec<Bound<'a>>,
     growth: Growth<'a>,
     /// Units before each one that are not in the downset.
     missing: Vec<u32>,
@@ -75,7 +77,11 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(problem: &'a Problem<'a>, ceiling: f64, most_bytes: usize) -> Self {
+    pub(crate) fn new(problem: &'a Problem<'a>, chains: &'a [Chain<'a>], ceiling: f64, most_bytes: usize) -> Self {
+        let bounds = chains.iter().map(|chain| {
+            let offers = chain.offers(ceiling);
+            Bound { chain, from_place_on: offers.from_place_on(), offers, place: 0 }
+        });
         let n = problem.len();
         let mut table = Table::new(problem.words());
         let (root, _) = table.intern(&vec![0; problem.words()]);
@@ -92,6 +98,7 @@ impl<'a> Walk<'a> {
             waiting,
             next: (0, 0),
             above: above(problem),
+            bounds: bounds.collect(),
             growth: Growth::new(problem),
             missing: vec![0; n],
             set: vec![0; problem.words()],
@@ -176,11 +183,17 @@ impl<'a> Walk<'a> {
         self.done.fill(0.0);
         self.pool.clear();
         self.frames.clear();
+        for bound in &mut self.bounds {
+            bound.place = 0;
+        }
         for unit in 0..problem.len() as u32 {
             let inside = |other: &u32| self.set[*other as usize / 64] >> (other % 64) & 1 == 1;
             if inside(&unit) {
                 self.growth.exclude(unit);
                 add(&mut self.done, problem.row(unit));
+                for bound in &mut self.bounds {
+                    bound.place += usize::from(bound.chain.member[unit as usize]);
+                }
                 self.missing[unit as usize] = 0;
                 continue;
             }
@@ -209,17 +222,22 @@ impl<'a> Walk<'a> {
         let mut most = f64::NEG_INFINITY;
         for label in labels {
             self.fields.all_left(label.usage, &mut self.left);
-            let prices = &problem.prices.sets[set].price;
-            let usable = (0..prices.len()).filter(|&kind| self.left[kind] > 0);
-            let Some(used) = usable.map(|kind| prices[kind]).reduce(f64::min) else { continue };
-            most = most.max(problem.prices.worth(set, &self.left) - used);
+            for kind in 0..union.len() {
+                if self.left[kind] > 0 {
+                    self.left[kind] -= 1;
+                    let worth = problem.prices.worth(set, &self.left) * self.ceiling;
+                    let offers = self.bounds.iter().map(|b| b.from_place_on.most(set, b.place, &self.left));
+                    most = most.max(offers.fold(worth, f64::min));
+                    self.left[kind] += 1;
+                }
+            }
         }
         let column = problem.prices.column(set);
         let total = problem.total[column];
         if problem.total[column + 1] - self.done[column + 1] > 0.5 {
             return None;
         }
-        let needed = total - most * self.ceiling - SAFETY * total;
+        let needed = total - most - SAFETY * total;
         let order = self.above.get(set).map_or(usize::MAX, |_| set);
         self.pool.sort_unstable_by(|&a, &b| by_above(&self.above, order, a, b));
         Some(Window {
@@ -272,6 +290,9 @@ impl<'a> Walk<'a> {
         self.growth.join(unit);
         self.set[unit as usize / 64] |= 1 << (unit % 64);
         self.size += 1;
+        for bound in &mut self.bounds {
+            bound.place += usize::from(bound.chain.member[unit as usize]);
+        }
         for &next in self.problem.after(unit) {
             self.missing[next as usize] -= 1;
         }
@@ -281,6 +302,9 @@ impl<'a> Walk<'a> {
         self.growth.leave(unit, before);
         self.set[unit as usize / 64] &= !(1 << (unit % 64));
         self.size -= 1;
+        for bound in &mut self.bounds {
+            bound.place -= usize::from(bound.chain.member[unit as usize]);
+        }
         for &next in self.problem.after(unit) {
             self.missing[next as usize] += 1;
         }
@@ -342,19 +366,41 @@ impl<'a> Walk<'a> {
                 if !rest.possible(problem, &self.left, self.ceiling) {
                     continue;
                 }
+                if !self.bounds.iter().all(|bound| bound.possible(&rest, &self.left, 0.0)) {
+                    continue;
+                }
                 let (id, entered) = *target.get_or_insert_with(|| self.table.intern(&self.set));
                 if entered {
-                    self.table.entry_mut(id).crossing = crossing(problem, &self.set);
+                    self.table.entry_mut(id).crossing = self.crossing();
                     self.waiting[self.size].push(id);
                     target = Some((id, false));
                 }
-                rest.crossing = self.table.entry(id).crossing;
-                if rest.possible(problem, &self.left, self.ceiling) {
+                let crossing = &self.table.entry(id).crossing;
+                rest.crossing = crossing[0];
+                let bounds = self.bounds.iter().zip(&crossing[1..]);
+                if rest.possible(problem, &self.left, self.ceiling)
+                    && bounds.into_iter().all(|(bound, &side)| bound.possible(&rest, &self.left, side))
+                {
                     let fields = &self.fields;
                     self.table.update(id, |labels| labels::insert(labels, fields, new));
                 }
             }
         }
+    }
+
+    /// The least time that devices above the cut spend on what crosses it: on all of it, and on what each chain does
+    /// not account for.
+    fn crossing(&self) -> [f64; 3] {
+        let mut crossing = [0.0; 3];
+        if self.problem.load == LoadRule::Sequential {
+            let inside = |unit: u32| self.set[unit as usize / 64] >> (unit % 64) & 1 == 1;
+            let crosses = |net: &&Net| net.targets.iter().any(|&target| inside(target) != inside(net.source));
+            crossing[0] = self.problem.nets.iter().filter(crosses).map(|net| net.cost).sum();
+            for (side, bound) in crossing[1..].iter_mut().zip(&self.bounds) {
+                *side = bound.chain.crossing(inside);
+            }
+        }
+        crossing
     }
 
     /// A split of everything.
@@ -372,6 +418,22 @@ impl<'a> Walk<'a> {
         parts.reverse();
         self.ceiling = last.value();
         self.best = Some(Found { parts, value: last.value() });
+    }
+}
+
+/// A chain with its offers, and the place of the present downset on it.
+struct Bound<'a> {
+    chain: &'a Chain<'a>,
+    offers: Offers,
+    /// The largest offers from each place on.
+    from_place_on: Offers,
+    place: usize,
+}
+
+impl Bound<'_> {
+    /// Whether devices left over might do the rest, of which `side` is the time for transfers on the side.
+    fn possible(&self, rest: &Rest<'_>, left: &[u32], side: f64) -> bool {
+        self.chain.possible_rest(&self.offers, self.place, rest, left, side)
     }
 }
 
@@ -419,19 +481,6 @@ fn above(problem: &Problem<'_>) -> Vec<Vec<f64>> {
         }
     }
     above
-}
-
-/// The least time that devices above a cut spend on what crosses it.
-fn crossing(problem: &Problem<'_>, set: &[u64]) -> f64 {
-    if problem.load != LoadRule::Sequential {
-        return 0.0;
-    }
-    let inside = |unit: u32| set[unit as usize / 64] >> (unit % 64) & 1 == 1;
-    let crosses = |net: &&crate::placement::problem::Net| {
-        let source = inside(net.source);
-        net.targets.iter().any(|&target| inside(target) != source)
-    };
-    problem.nets.iter().filter(crosses).map(|net| net.cost).sum()
 }
 
 /// Units of one set that are not in another.
