@@ -119,7 +119,7 @@ def test_more_memory_is_never_worse(file: str) -> None:
 @pytest.mark.parametrize("file", ["piper/bert32a100.json", "piper/bert96a100.json", "piper/resnet.json"])
 @pytest.mark.parametrize("microbatches", [1, 7, 64, 97])
 def test_any_number_of_microbatches(file: str, microbatches: int) -> None:
-    value = solved(workload_of(file, 64, 16.0, microbatches))
+    value = solved(workload_of(file, 64, 1024.0, microbatches))
     work = sum(min(c.time * t for t, tmpcs in layer.tmpcs.items() for c in tmpcs) for layer in loaded(file).layers)
     assert work / 64 <= value < math.inf
 
@@ -151,7 +151,7 @@ def test_limits_are_part_of_the_search() -> None:
     last = len(workload.layers) - 1
     for limits in (
         Limits(data_parallel=2),
-        Limits(max_tensor_parallel=1),
+        Limits(tensor_parallel=2),
         Limits(stages=5),
         Limits(max_stages=3),
         Limits(recompute="always"),

@@ -26,6 +26,9 @@ class _Style:
 
     whole: bool
     """Small whole numbers, so that sums coincide; otherwise any numbers."""
+    close: bool
+    """Whole numbers are a little off, so that many values lie close together without being equal: apart by parts of a
+    million, which is far more than the tolerance of 1e-9 within which values count as equal."""
     uniform: bool
     """The alternatives of a layer and degree differ in time and memory only, as recomputation variants do."""
     synchronised: bool
@@ -36,7 +39,7 @@ class _Style:
     def amount(self, source: Source, high: int) -> float:
         """Draw a number from 0 to `high`."""
         if self.whole or high == 0:
-            return float(source.integer(0, high))
+            return source.integer(0, high) * (1 + source.integer(0, 9) * 1e-6 * self.close)
         return 0.0 if source.chance(10) else source.real(0.01, high)
 
     def amounts(self, source: Source, count: int, high: int) -> tuple[float, ...]:
@@ -65,7 +68,13 @@ def random_workload(
         transfer: how tensors with several consumers are counted; None leaves it to `source`.
         shape: a key of `piper.testing.SHAPES`; None leaves it to `source`.
     """
-    style = _Style(source.chance(50), source.chance(50), source.chance(60), source.chance(30))
+    style = _Style(
+        whole=source.chance(60),
+        close=source.chance(25),
+        uniform=source.chance(50),
+        synchronised=source.chance(60),
+        sharded=source.chance(30),
+    )
     count = source.integer(1, max_layers)
     pairs = random_edges(source, count, shape=shape)
     transfer = transfer or ("tensor" if source.chance(30) else "edge")
@@ -209,7 +218,9 @@ def _edges(source: Source, style: _Style, pairs: Edges, transfer: Transfer) -> t
 
 def _network(source: Source, style: _Style) -> Network:
     levels = source.chance(35)
-    bandwidth = float(source.choose((1, 4, 32, 1000))) if style.whole else source.real(0.5, source.choose((10, 300)))
+    bandwidth = (
+        float(source.choose((1, 4, 32, 1000, 10**6))) if style.whole else source.real(0.5, source.choose((10, 300)))
+    )
     within = bandwidth * source.choose((1.0, 4.0)) if levels else bandwidth
     between = bandwidth * source.choose((1.0, 0.5)) if levels else bandwidth
     return Network(
@@ -239,7 +250,7 @@ def _memory(source: Source, style: _Style, layers: Sequence[Layer]) -> float:
         needs = [tmpc.memory_per_microbatch * in_flight + tmpc.memory_fixed + tmpc.memory_sharded for tmpc in tmpcs]
         total += max(needs, default=0.0)
     memory = total * source.integer(2, 20) / 15
-    return float(int(memory)) if style.whole else memory
+    return float(int(memory)) if style.whole and not style.close else memory
 
 
 def _mostly_large(source: Source, high: int) -> int:
