@@ -104,7 +104,7 @@ class Cluster:
         """Achieved bandwidths by level; gradients are summed in a ring, which sends 2 (d - 1) / d of them."""
         spec = self.spec
         within = spec.link_bandwidth * spec.family.link_efficiency
-        between = spec.network_bandwidth * spec.family.link_efficiency
+        between = spec.network_bandwidth * spec.family.network_efficiency
         if self.bandwidth is not None:
             between = float(self.bandwidth)
         return Network(

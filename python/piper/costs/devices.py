@@ -40,7 +40,9 @@ class Family:
     memory_efficiency: float
     """Share of the memory bandwidth that streaming kernels reach."""
     link_efficiency: float
-    """Share of link and network bandwidth that collectives and copies reach."""
+    """Share of the bandwidth of links inside a node that collectives and copies reach."""
+    network_efficiency: float
+    """Share of the bandwidth of the network that collectives and copies reach."""
     launch: float
     """Seconds that a kernel takes at least."""
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from piper.costs.roofline import Kernel
 from piper.costs.sharding import Share
+from piper.costs.training import Attention
 from piper.model import Partition
-
-Attention = Literal["fused", "unfused"]
 
 FUSED_BACKWARD = 2.5
 """Arithmetic of the backward pass of fused attention, by that of its forward pass: five products for two, since the
@@ -93,15 +91,30 @@ def _backward(group: Sequence[Share]) -> list[Kernel]:
         # The gradient of one operand each, at the size of the forward product; none for a weight that is not trained.
         if not item.operator.weights:
             return [forward, forward]
-        return [forward, forward, _accumulation(item)] if item.operator.trainable else [forward]
+        if not item.operator.trainable:
+            return [forward]
+        return [forward, forward, _accumulation(item), *_vector_gradients(item)]
     if not item.operator.dtype.startswith(_FLOATING) or not forward.bytes:
         return []
-    return [Kernel(0.0, forward.bytes + item.saved_bytes + item.saved_bytes_unfused, forward.dtype)]
+    traffic = forward.bytes + item.saved_bytes + item.saved_bytes_unfused
+    return [Kernel(0.0, traffic, forward.dtype), *_vector_gradients(item)]
 
 
 def _accumulation(item: Share) -> Kernel:
     """The gradient of the weights is added to that of the microbatches before: two are read, one is written."""
     return Kernel(0.0, 3 * item.weight_bytes, item.operator.dtype)
+
+
+def _vector_gradients(item: Share) -> list[Kernel]:
+    """Gradients of biases and scales: sums over all tokens of what is read once more.
+
+    That is the gradient of the output, for a scale with the input that is kept.
+    """
+    operator = item.operator
+    if not operator.trainable or not any(len(weight.shape) == 1 for weight in operator.weights):
+        return []
+    kept = 0.0 if item.flops else item.saved_bytes
+    return [Kernel(0.0, item.output_bytes + kept, operator.dtype)]
 
 
 def _weights_read(item: Share) -> float:

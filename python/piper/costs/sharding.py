@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from piper.model import ModelLayer, Operator, Partition
 
@@ -53,6 +54,34 @@ def share(operator: Operator, degree: int) -> Share:
         saved_bytes=operator.saved_bytes / inputs,
         saved_bytes_unfused=operator.saved_bytes_unfused / inputs,
     )
+
+
+def layer_shares(operators: Sequence[Operator], degree: int, *, sequence_parallel: bool = False) -> list[Share]:
+    """The counts of a layer's operators for one device.
+
+    With sequence parallelism (Korthikanti et al., 2022, section 4.2.2) devices also share the tokens of what the
+    degree does not divide, and keep only their part of what column-parallel products read: reduce-scatters and
+    all-gathers take the place of the all-reduces, which they add up to.
+    """
+    shares = [share(operator, degree) for operator in operators]
+    if not sequence_parallel or degree == 1 or all(item.partition is Partition.REPLICATED for item in shares):
+        return shares
+    return [_of_tokens(item, degree) for item in shares]
+
+
+def _of_tokens(item: Share, degree: int) -> Share:
+    if item.partition is Partition.REPLICATED and item.operator.partition is Partition.REPLICATED:
+        return replace(
+            item,
+            flops=item.flops / degree,
+            input_bytes=item.input_bytes / degree,
+            output_bytes=item.output_bytes / degree,
+            saved_bytes=item.saved_bytes / degree,
+            saved_bytes_unfused=item.saved_bytes_unfused / degree,
+        )
+    if item.partition is Partition.COLUMN:
+        return replace(item, saved_bytes=item.saved_bytes / degree)
+    return item
 
 
 def allows(layer: ModelLayer, operators: list[Operator], degree: int) -> bool:
