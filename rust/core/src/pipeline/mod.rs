@@ -4,7 +4,6 @@
 pub mod baselines;
 mod bracket;
 mod chain_bound;
-#[allow(dead_code)]
 mod flush;
 mod frontier;
 pub mod judge;
@@ -15,7 +14,8 @@ pub mod plan;
 mod problem;
 mod restricted;
 pub mod search;
-mod stages;
+mod staircases;
+mod tables;
 mod threshold;
 pub mod workload;
 

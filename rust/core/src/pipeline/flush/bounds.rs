@@ -125,6 +125,7 @@ impl Ahead {
         }
         let mut rows = vec![vec![f64::INFINITY; devices as usize + 1]; count];
         for lower in tables.lattice.ids().rev().skip(1) {
+            stages.make_room();
             let Some(needed) = behind.devices(lower) else { continue };
             let most = budget - behind.sum[lower.index()] * (1.0 - SLACK);
             for position in stages.positions_above(lower) {

@@ -122,6 +122,7 @@ impl Labels<'_> {
             }
             if taken.is_multiple_of(16) {
                 tick()?;
+                stages.make_room();
             }
             taken = taken.wrapping_add(1);
             self.extend(stages, limits, index, &mut candidates);

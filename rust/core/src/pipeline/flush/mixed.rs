@@ -28,8 +28,11 @@ pub(super) type Chosen = (Point, Vec<(NodeId, u32)>);
 #[derive(Default)]
 pub(super) struct MixedStages {
     /// By pair, positions of the degrees, and microbatches in flight.
-    known: HashMap<(Pair, usize, usize, u32), Vec<Point>>,
+    known: HashMap<Question, Vec<Point>>,
+    points: usize,
 }
+
+type Question = (Pair, usize, usize, u32);
 
 impl MixedStages {
     /// The choices that fit and that no other one beats, fastest first. Where there are too many, a single point that
@@ -47,11 +50,18 @@ impl MixedStages {
         in_flight: u32,
     ) -> &[Point] {
         self.known.entry((pair, degree, option, in_flight)).or_insert_with(|| {
-            match Mixer::new(tables, pair, degree, option, fixed, in_flight).mixes() {
+            let points = match Mixer::new(tables, pair, degree, option, fixed, in_flight).mixes() {
                 Some(mixes) => mixes.iter().map(|mix| mix.point).collect(),
                 None => vec![Point { tau: fixed.sums.fastest + fixed.transfer, weight: fixed.sums.weight }],
-            }
+            };
+            self.points += points.len();
+            points
         })
+    }
+
+    /// Bytes that the known stages take, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.known.len() * size_of::<(Question, Vec<Point>)>() + self.points * size_of::<Point>()
     }
 
     /// The fastest choice with an allowed weight. Where there are too many choices, the one with the fewest bytes.

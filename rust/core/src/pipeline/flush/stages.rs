@@ -118,6 +118,17 @@ impl<'a> Stages<'a> {
         self.most_bytes / 2
     }
 
+    /// Forgets what is known about memory when it takes more room than it may; it comes back when it is asked for.
+    pub(super) fn make_room(&mut self) {
+        if self.staircases.bytes() > self.most_bytes() {
+            self.staircases.clear();
+            self.pairs.forget_staircases();
+        }
+        if self.mixed.bytes() > self.most_bytes() {
+            self.mixed = MixedStages::default();
+        }
+    }
+
     /// The largest sum of data-parallel degrees on so many devices.
     pub(super) fn most_replicas(&self, devices: u32) -> u32 {
         devices.min(self.microbatches)
