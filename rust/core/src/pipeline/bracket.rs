@@ -5,7 +5,7 @@
 //! once the bracket is narrow, it asks for anything better than the best, and a no is the proof.
 
 use crate::pipeline::problem::SLACK;
-use crate::pipeline::stages::Pair;
+use crate::pipeline::tables::Pair;
 use crate::pipeline::threshold::{Cell, Part, Walk, Weights};
 use crate::pipeline::{Plan, Stage};
 use crate::progress::{Progress, Status, Stop};

@@ -9,7 +9,7 @@
 
 use crate::graph::NodeId;
 use crate::pipeline::problem::{Problem, SLACK};
-use crate::pipeline::stages::{Sums, layer_sums};
+use crate::pipeline::tables::{Sums, layer_sums};
 use crate::progress::Stop;
 
 /// Steps of the dynamic program that one threshold may take.

@@ -180,7 +180,8 @@ impl<'a> Instance<'a> {
         let mut left = self.excess;
         let mut counts = self.fastest_counts();
         let mut low = 0.0;
-        for step in self.hull_steps() {
+        let steps = self.hull_steps();
+        for (taken, step) in steps.iter().enumerate() {
             let count = f64::from(counts[step.item as usize][step.from as usize]);
             let wanted = (left / step.saved).min(count);
             low += wanted * step.added;
@@ -189,11 +190,23 @@ impl<'a> Instance<'a> {
             counts[step.item as usize][step.to as usize] += whole as u32;
             left -= whole * step.saved;
             if left <= 0.0 {
+                self.take_back(&steps[..=taken], -left, &mut counts);
                 return Relaxed { added: low, slope: step.slope, counts };
             }
         }
         // Only rounding is left over: everything is at its smallest.
         Relaxed { added: low, slope: 0.0, counts }
+    }
+
+    /// Undoes steps, the dearest first, as long as `spare` bytes allow it: rounding up has saved more than was needed.
+    fn take_back(&self, taken: &[Step], mut spare: f64, counts: &mut [Vec<u32>]) {
+        for step in taken.iter().rev().filter(|s| s.added > 0.0) {
+            let counts = &mut counts[step.item as usize];
+            let whole = (spare / step.saved).floor().min(f64::from(counts[step.to as usize])) as u32;
+            counts[step.to as usize] -= whole;
+            counts[step.from as usize] += whole;
+            spare -= f64::from(whole) * step.saved;
+        }
     }
 
     fn fastest_counts(&self) -> Vec<Vec<u32>> {

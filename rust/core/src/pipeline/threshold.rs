@@ -15,7 +15,8 @@ use rayon::prelude::*;
 use crate::downsets::{DownsetId, Lattice};
 use crate::pipeline::levels::{Levels, Tag};
 use crate::pipeline::problem::{Problem, SLACK};
-use crate::pipeline::stages::{Fixed, Pair, StaircaseId, Staircases, Tables, breaks_apart};
+use crate::pipeline::staircases::{StaircaseId, Staircases};
+use crate::pipeline::tables::{Fixed, Pair, Tables, breaks_apart};
 use crate::progress::Stop;
 
 /// All stages that may be worth a look.
@@ -343,6 +344,26 @@ pub(crate) struct Offer {
     pub(crate) option: usize,
 }
 
+/// What is known of the stages behind a cut.
+#[derive(Clone, Copy, Debug)]
+struct Below {
+    /// Fewest devices.
+    devices: u32,
+    /// Smallest and largest useful sum of replicas.
+    first: u32,
+    saturation: u32,
+}
+
+impl Below {
+    fn or(self, other: Self) -> Self {
+        Self {
+            devices: self.devices.min(other.devices),
+            first: self.first.min(other.first),
+            saturation: self.saturation.max(other.saturation),
+        }
+    }
+}
+
 /// One stage of a plan that is being put together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
@@ -455,14 +476,14 @@ impl Walk<'_> {
     }
 
     /// The degrees with which a stage is allowed at `threshold`, none of them beaten in all of devices, replicas and
-    /// reach. `rest` is what others need of the devices, `saturation` the largest useful sum of replicas behind.
+    /// reach. `rest` is what others need of the devices, `below` what is known of the stages behind.
     fn offers(
         &mut self,
         threshold: f64,
         upper: DownsetId,
         pair: usize,
         rest: u32,
-        saturation: u32,
+        below: Below,
         out: &mut Vec<Offer>,
     ) {
         out.clear();
@@ -485,10 +506,10 @@ impl Walk<'_> {
                 if time < fixed.sums.fastest * (1.0 - SLACK) {
                     continue;
                 }
-                let wanted = (d + saturation).min(most_replicas);
+                let wanted = (d + below.saturation).min(most_replicas);
                 let ends = Pair { lower: self.pairs.lower(pair), upper };
                 let slot = &mut self.pairs.slots[pair * self.pairs.degrees + degree];
-                let in_flight = wanted.div_ceil(d);
+                let in_flight = ((d + below.first).div_ceil(d), wanted.div_ceil(d));
                 let y = self.staircases.reach(self.tables, ends, degree, at, &fixed, slot, time, in_flight);
                 if y == 0 {
                     continue;
@@ -498,7 +519,7 @@ impl Walk<'_> {
                 let beaten = |o: &Offer| {
                     o.devices <= devices
                         && o.data_parallel <= d
-                        && (o.reach >= reach || o.reach >= o.data_parallel + saturation)
+                        && (o.reach >= reach || o.reach >= o.data_parallel + below.saturation)
                 };
                 if !out.iter().any(beaten) {
                     out.push(Offer { devices, data_parallel: d, reach, degree, option });
@@ -536,12 +557,12 @@ impl Walk<'_> {
             }
             for pair in self.pairs.of(upper) {
                 let lower = self.pairs.lower(pair);
-                let Some((least, saturation)) = self.below(&rows, lower, weights) else { continue };
-                let needed = rest.saturating_add(least);
+                let Some(below) = self.below(&rows, lower, weights) else { continue };
+                let needed = rest.saturating_add(below.devices);
                 if needed >= self.devices {
                     continue;
                 }
-                self.offers(threshold, upper, pair, needed, saturation, &mut offers);
+                self.offers(threshold, upper, pair, needed, below, &mut offers);
                 for step in &self.levels.steps {
                     if step.tag != self.pairs.tags[pair] {
                         continue;
@@ -579,15 +600,14 @@ impl Walk<'_> {
         }
     }
 
-    /// The fewest devices of a downset at any level, and the largest saturation.
-    fn below<C: Cell>(&self, rows: &Rows<C>, id: DownsetId, weights: Weights) -> Option<(u32, u32)> {
-        let mut found = None;
+    /// What the rows of a downset at all levels say.
+    fn below<C: Cell>(&self, rows: &Rows<C>, id: DownsetId, weights: Weights) -> Option<Below> {
+        let mut found: Option<Below> = None;
         for level in 0..self.levels.count {
-            if rows.span(level, id).is_some() {
+            if let Some(span) = rows.span(level, id) {
                 let devices = (rows.least(level, id).value() / weights.scale) as u32;
-                let saturation = rows.saturation(level, id);
-                let (least, most) = found.unwrap_or((u32::MAX, 0));
-                found = Some((devices.min(least), saturation.max(most)));
+                let here = Below { devices, first: span.first, saturation: rows.saturation(level, id) };
+                found = Some(found.map_or(here, |other| other.or(here)));
             }
         }
         found
@@ -642,12 +662,12 @@ impl Walk<'_> {
         let value = rows.at(level, upper, s);
         for pair in self.pairs.of(upper).rev() {
             let lower = self.pairs.lower(pair);
-            let Some((least, saturation)) = self.below(rows, lower, weights) else { continue };
-            let needed = above[upper.index()].saturating_add(least);
+            let Some(below) = self.below(rows, lower, weights) else { continue };
+            let needed = above[upper.index()].saturating_add(below.devices);
             if needed >= self.devices {
                 continue;
             }
-            self.offers(threshold, upper, pair, needed, saturation, offers);
+            self.offers(threshold, upper, pair, needed, below, offers);
             offers.sort_by_key(|o| (o.devices, o.data_parallel));
             for step in self.levels.steps.iter().filter(|x| x.to == level && x.tag == self.pairs.tags[pair]) {
                 for &offer in offers.iter().filter(|o| o.data_parallel <= s && s <= o.reach) {
