@@ -81,7 +81,7 @@ def workload_from_model(
         tokens_per_microbatch=model.tokens,
         flops_per_microbatch=3.0 * model.flops,
         peak_flops_per_device=machine.device.peak(matmul_dtype(model)),
-        warnings=(*model.warnings, *_rate_warnings(model, cluster)),
+        warnings=(*model.warnings, *rate_warnings(model, cluster)),
     )
 
 
@@ -93,7 +93,7 @@ def matmul_dtype(model: Model) -> str:
     return max(flops, key=lambda dtype: flops[dtype]) if any(flops.values()) else model.dtype
 
 
-def _rate_warnings(model: Model, cluster: Cluster) -> list[str]:
+def rate_warnings(model: Model, cluster: Cluster) -> list[str]:
     """Types of matrix products for which another type's rate was taken."""
     used = dict.fromkeys(operator.dtype for operator in model.operators if operator.flops)
     return [
