@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::graph::NodeId;
 use crate::pipeline::problem::Degree;
-use crate::pipeline::stages::{Fixed, Pair, Tables, capacity};
+use crate::pipeline::tables::{Fixed, Pair, Tables, capacity};
 use crate::pipeline::{Tmpc, Transfer};
 
 /// Choices kept at a time beyond which only a bound is given.

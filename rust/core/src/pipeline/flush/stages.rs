@@ -4,7 +4,8 @@ use crate::downsets::DownsetId;
 use crate::pipeline::flush::mixed::{MixedStages, Point};
 use crate::pipeline::levels::Levels;
 use crate::pipeline::problem::{Degree, SLACK};
-use crate::pipeline::stages::{Fixed, Pair, Staircases, Tables};
+use crate::pipeline::staircases::Staircases;
+use crate::pipeline::tables::{Fixed, Pair, Tables};
 use crate::pipeline::threshold::{Pairs, Walk};
 use crate::pipeline::{Plan, Schedule, Stage};
 
