@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
+from typing import TypedDict
 
 from piper.errors import InputError
 from piper.formats.source import one_line, shown
@@ -26,6 +27,7 @@ def load(
     assumptions: Mapping[str, int] | None = None,
     dtype: str | None = None,
     sequence: int | None = None,
+    vocabulary: int | None = None,
     microbatch_size: int | None = None,
     devices: int | None = None,
     memory: float | None = None,
@@ -45,6 +47,7 @@ def load(
             transformers given by their configuration.
         sequence: tokens in a sample, for transformers given by their configuration. Default: the smaller of the
             model's maximum and 4096.
+        vocabulary: size of the vocabulary in place of the configuration's.
         microbatch_size: samples in a microbatch, for transformers given by their configuration. Default: 1.
         devices: number of devices, for a PipeDream profile, which does not say.
         memory: bytes of one device, for a PipeDream profile.
@@ -60,7 +63,7 @@ def load(
         InputError: there is no such file or built-in model, the file cannot be used, or an option does not go with
             it.
     """
-    wanted = _Wanted(dims, shapes, assumptions, dtype, sequence, microbatch_size)
+    wanted = _Wanted(dims, shapes, assumptions, dtype, sequence, vocabulary, microbatch_size)
     cluster = _Cluster(devices, memory, bandwidth, microbatches, transfer)
     if is_built_in(path):
         return _built_in(fspath(path), wanted)
@@ -91,6 +94,15 @@ def _exists(name: str) -> bool:
         return False
 
 
+class _Sizes(TypedDict):
+    """Arguments of the readers of transformers."""
+
+    sequence: int | None
+    microbatch_size: int | None
+    dtype: str | None
+    vocabulary: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """How a model is to be read."""
@@ -100,7 +112,17 @@ class _Wanted:
     assumptions: Mapping[str, int] | None
     dtype: str | None
     sequence: int | None
+    vocabulary: int | None
     microbatch_size: int | None
+
+    def of_transformer(self) -> _Sizes:
+        """What a transformer's configuration leaves open."""
+        return {
+            "sequence": self.sequence,
+            "microbatch_size": self.microbatch_size,
+            "dtype": self.dtype,
+            "vocabulary": self.vocabulary,
+        }
 
     def refuse(self, what: str, names: Sequence[str]) -> None:
         """Refuse options that do not go with what is read, rather than ignore them.
@@ -127,7 +149,7 @@ class _Cluster:
 
 _OPTIONS = {"dims": "dims (--dim)", "shapes": "shapes (--shape)", "assumptions": "assumptions (--assume)"}
 _ONNX_ONLY = ("dims", "shapes", "assumptions")
-_TRANSFORMER_ONLY = ("sequence", "microbatch_size")
+_TRANSFORMER_ONLY = ("sequence", "vocabulary", "microbatch_size")
 
 
 def _from_file(
@@ -164,9 +186,7 @@ def _built_in(name: str, wanted: _Wanted) -> Model:
 
     wanted.refuse(f"{one_line(name, 60)}: is a built-in model", _ONNX_ONLY)
     try:
-        return builtin.load(
-            name, sequence=wanted.sequence, microbatch_size=wanted.microbatch_size, dtype=wanted.dtype
-        )
+        return builtin.load(name, **wanted.of_transformer())
     except InputError as error:
         if name.strip().lower() in builtin.names():
             raise
@@ -176,9 +196,7 @@ def _built_in(name: str, wanted: _Wanted) -> Model:
 def _huggingface(path: str | PathLike[str], wanted: _Wanted) -> Model:
     from piper.formats.huggingface import load_huggingface
 
-    return load_huggingface(
-        path, sequence=wanted.sequence, microbatch_size=wanted.microbatch_size, dtype=wanted.dtype
-    )
+    return load_huggingface(path, **wanted.of_transformer())
 
 
 def _onnx(path: str | PathLike[str], wanted: _Wanted) -> Model:

@@ -33,6 +33,7 @@ model_options = _together(
     ),
     click.option("--dtype", metavar="TYPE", help="Type of weights and activations, such as bfloat16."),
     click.option("--sequence", type=COUNT, metavar="N", help="Tokens in a sample (built-in models and config.json)."),
+    click.option("--vocabulary", type=COUNT, metavar="V", help="Size of the vocabulary (the same)."),
 )
 """What reads a model."""
 

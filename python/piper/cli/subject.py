@@ -12,7 +12,7 @@ from piper.planning.problem import Setting
 from piper.planning.subject import subject_of
 from piper.workload import Workload
 
-_READING = ("dims", "shapes", "assumptions", "dtype", "sequence")
+_READING = ("dims", "shapes", "assumptions", "dtype", "sequence", "vocabulary")
 _SETTING = ("cluster", "devices", "memory", "bandwidth", "microbatches", "transfer")
 
 

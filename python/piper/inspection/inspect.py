@@ -23,6 +23,7 @@ def inspect(
     assumptions: Mapping[str, int] | None = None,
     dtype: str | None = None,
     sequence: int | None = None,
+    vocabulary: int | None = None,
     microbatch_size: int | None = None,
 ) -> ModelInspection | WorkloadInspection:
     """Show what a model is made of, and where each number comes from.
@@ -38,6 +39,7 @@ def inspect(
         assumptions: numbers that an ONNX graph leaves open, by name.
         dtype: type of weights and activations.
         sequence: tokens in a sample.
+        vocabulary: size of the vocabulary.
         microbatch_size: samples in a microbatch.
 
     Returns:
@@ -57,6 +59,7 @@ def inspect(
         assumptions=assumptions,
         dtype=dtype,
         sequence=sequence,
+        vocabulary=vocabulary,
         microbatch_size=microbatch_size,
         devices=number,
         memory=number,
