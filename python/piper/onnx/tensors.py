@@ -70,6 +70,8 @@ class StoredTensors:
             if content is None:
                 return None
             proto = TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=content)
+        elif proto.data_location == TensorProto.EXTERNAL:
+            raise InputError(f"{self._source.path}: tensor {value.name!r}: no file is named for its external data")
         try:
             return numpy_helper.to_array(proto)
         except (ValueError, TypeError, RuntimeError, OSError, KeyError):
