@@ -101,6 +101,7 @@ def test_plans_and_their_files_evaluate_alike(chain: piper.Workload, tmp_path: P
     plan.save(tmp_path / "plan.json")
     of_plan = piper.evaluate(chain, plan, devices=4)
     assert of_plan == piper.evaluate(chain, tmp_path / "plan.json", devices=4)
+    assert isinstance(of_plan, piper.Evaluation)
     assert of_plan.feasible
     assert (of_plan.time_per_sample, of_plan.stages) == (plan.time_per_sample, plan.stages)
     assert not piper.evaluate(chain, plan, devices=3).feasible
@@ -122,7 +123,9 @@ def test_the_frontier_agrees_with_single_plans(chain: piper.Workload) -> None:
 @pytest.mark.parametrize("schedule", ["async", "gpipe", "1f1b"])
 def test_schedules_are_judged_like_they_are_planned(chain: piper.Workload, schedule: piper.workload.Schedule) -> None:
     plan = piper.plan(chain, schedule=schedule)
-    assert piper.evaluate(chain, plan, schedule=schedule).time_per_sample == plan.time_per_sample
+    evaluation = piper.evaluate(chain, plan, schedule=schedule)
+    assert isinstance(evaluation, piper.Evaluation)
+    assert evaluation.time_per_sample == plan.time_per_sample
     assert (plan.time_per_sample == 16) == (schedule == "async" or len(plan.stages) == 1)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from piper.errors import InputError
 from piper.formats.detect import kind_of
 from piper.formats.pipedream import load_pipedream
 from piper.formats.piper_json import load_piper
-from piper.formats.placement_json import refuse_placement
 from piper.formats.plan_json import load_plan
 from piper.workload import Edge, Stage, Workload
 
@@ -445,11 +443,6 @@ def test_large_file_is_refused_unread(tmp_path: Path) -> None:
         large.write(b"{")
         large.truncate(2**31)
     assert "is larger than 64 MiB" in refusal(kind_of, path)
-
-
-def test_placement_workload_names_the_other_command(tmp_path: Path) -> None:
-    message = refusal(refuse_placement, tmp_path / "split.json")
-    assert re.search(r"is a placement workload; use `piper place`", message)
 
 
 # --- Files made by others -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 >>> plan.optimal, plan.tokens_per_second
 >>> print(plan)
 >>> plan.save("plan.json")
+>>> piper.place("resnet50.onnx", accelerators=4, device="t4", cpus=1)
 
 Times are seconds (in a workload file whatever its makers measured in), sizes are bytes. Everything that Piper raises
 on purpose is a `PiperError`, whose text is one line that says what is wrong and where.
@@ -17,6 +18,9 @@ from piper.evaluation import Evaluation, evaluate
 from piper.inspection import inspect
 from piper.loading import load
 from piper.model import Model
+from piper.placement.place import place
+from piper.placement.result import Placement, SplitEvaluation
+from piper.placement.workload import PlacementWorkload
 from piper.planning import Frontier, Plan, frontier, plan
 from piper.workload import Limits, Workload
 
@@ -30,12 +34,16 @@ __all__ = [
     "Limits",
     "Model",
     "PiperError",
+    "Placement",
+    "PlacementWorkload",
     "Plan",
+    "SplitEvaluation",
     "Workload",
     "__version__",
     "evaluate",
     "frontier",
     "inspect",
     "load",
+    "place",
     "plan",
 ]

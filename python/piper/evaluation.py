@@ -1,26 +1,33 @@
-"""`piper.evaluate`: the judge's view of a plan made elsewhere."""
+"""`piper.evaluate`: the judge's view of a plan or split made elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from piper import _core
 from piper.errors import InputError
-from piper.model import Model
+from piper.loading import is_built_in
+from piper.placement.evaluate import evaluate_split
+from piper.placement.place import rules_of
+from piper.placement.problem import PlacementSetting, posed
+from piper.placement.result import Placement, SplitEvaluation
+from piper.placement.workload import LoadRule, PlacementWorkload, TrainingObjective
 from piper.planning.judge import mfu, planned_stages, tokens_per_second
 from piper.planning.limits import Restrictions
 from piper.planning.microbatch import cuts, recut
 from piper.planning.problem import Problem, Setting, problem
 from piper.planning.result import Plan, PlannedLayer, PlannedStage
-from piper.planning.subject import subject_of
+from piper.planning.subject import Subject, subject_of
 from piper.workload import Schedule, Stage, Transfer, Workload
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from piper.costs.cluster import Cluster
+    from piper.costs.placement import Granularity
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +81,8 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model | Workload | str | PathLike[str],
-    result: Plan | str | PathLike[str],
+    model: Subject,
+    result: Plan | Placement | str | PathLike[str],
     cluster: Cluster | str | None = None,
     *,
     devices: int | None = None,
@@ -84,32 +91,89 @@ def evaluate(
     microbatches: int | None = None,
     microbatch_size: int | None = None,
     global_batch: int | None = None,
-    schedule: Schedule = "async",
+    schedule: Schedule | None = None,
     reserve: float | str | None = None,
     transfer: Transfer | None = None,
-) -> Evaluation:
-    """Score a plan by the formulas of the problem and name every rule that it breaks.
+    accelerators: int | Mapping[str, int] | None = None,
+    cpus: int | None = None,
+    device: str | None = None,
+    granularity: Granularity | None = None,
+    unsupported: Collection[str] | None = None,
+    profile: str | PathLike[str] | None = None,
+    load: LoadRule | None = None,
+    training_objective: TrainingObjective | None = None,
+    max_replicas: int | None = None,
+) -> Evaluation | SplitEvaluation:
+    """Score a plan or a split by the formulas of its problem and name every rule that it breaks.
 
     Args:
         model: what `piper.load` returns, or what it takes.
-        result: a plan, or the JSON file of one, made by Piper or by the published program.
-        cluster: as for `piper.plan`, like all that follow.
+        result: a plan or a split, or the JSON file of one, made by Piper or by the published programs. Backward nodes
+            that a split does not list follow their colour class.
+        cluster: for plans; as for `piper.plan`, like all that follow up to `transfer`.
         devices: most devices to use.
-        memory: bytes of one device.
-        bandwidth: bytes per unit of the workload's time from each device to other stages.
+        memory: bytes of one device, or for splits of one accelerator.
+        bandwidth: bytes per unit of the workload's time from each device to other stages, or for splits between an
+            accelerator and host memory.
         microbatches: microbatches in a batch.
         microbatch_size: samples in a microbatch. Models only.
         global_batch: samples in a batch; with `microbatch_size` or `microbatches`, of which it gives the other.
-        schedule: ``"async"``, ``"gpipe"`` or ``"1f1b"``.
+        schedule: ``"async"`` (the default), ``"gpipe"`` or ``"1f1b"``.
         reserve: bytes of each device that no plan may use.
         transfer: whether a tensor with several consumers is paid for on each ``"edge"`` or once as a ``"tensor"``.
+        accelerators: for splits; as for `piper.place`, like all that follow.
+        cpus: number of CPUs.
+        device: what the accelerators are.
+        granularity: whether operators or layers of a model are placed.
+        unsupported: types of operators that accelerators cannot run.
+        profile: measured times of a model's operators.
+        load: ``"sequential"`` (the default), ``"overlap"`` or ``"duplex"``.
+        training_objective: ``"sum"`` (the default) or ``"split"``.
+        max_replicas: most accelerators that may hold the same part. Default: 1.
 
     Returns:
-        The score, whether the plan is feasible or not.
+        The score, whether the plan or split is feasible or not.
 
     Raises:
-        InputError: an argument cannot be used, or the plan names layers or configurations that do not exist.
+        InputError: an argument cannot be used or does not apply, or the result names layers, configurations, nodes or
+            accelerators that do not exist.
     """
+    of_plans = {
+        "cluster": cluster,
+        "devices": devices,
+        "microbatches": microbatches,
+        "microbatch_size": microbatch_size,
+        "global_batch": global_batch,
+        "schedule": schedule,
+        "reserve": reserve,
+        "transfer": transfer,
+    }
+    of_splits = {
+        "accelerators": accelerators,
+        "cpus": cpus,
+        "device": device,
+        "granularity": granularity,
+        "unsupported": unsupported,
+        "profile": profile,
+        "load": load,
+        "training_objective": training_objective,
+        "max_replicas": max_replicas,
+    }
+    if is_placement(model, result):
+        _refuse("split", of_plans)
+        placing = PlacementSetting(
+            accelerators=accelerators,
+            cpus=cpus,
+            memory=memory,
+            bandwidth=bandwidth,
+            device=device,
+            granularity=granularity,
+            unsupported=unsupported,
+            profile=profile,
+        )
+        rules = rules_of(load or "sequential", training_objective or "sum", max_replicas or 1)
+        return evaluate_split(posed(model, placing), _split(result), rules)
+    _refuse("plan", of_splits)
     options = cuts(microbatch_size, global_batch, microbatches)
     if len(options) > 1:
         raise InputError("global_batch alone does not say how the batch is cut; add microbatch_size or microbatches")
@@ -121,10 +185,50 @@ def evaluate(
         microbatches=options[0].count,
         reserve=reserve,
         transfer=transfer,
-        schedule=schedule,
+        schedule=schedule or "async",
     )
-    posed = problem(recut(subject_of(model, setting), options[0]), setting, Restrictions())
-    return _evaluation(posed, stages_of(result, posed.workload))
+    posed_plan = problem(recut(subject_of(model, setting), options[0]), setting, Restrictions())
+    return _evaluation(posed_plan, stages_of(_plan(result), posed_plan.workload))
+
+
+def is_placement(model: Subject, result: Plan | Placement | str | PathLike[str]) -> bool:
+    """Whether a result is to be judged as a split.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    from piper.formats.detect import kind_of
+
+    if isinstance(result, Plan | Placement):
+        return isinstance(result, Placement)
+    if isinstance(model, PlacementWorkload):
+        return True
+    if isinstance(model, str | PathLike) and not is_built_in(model) and kind_of(model) == "placement":
+        return True
+    return not isinstance(model, Workload) and kind_of(result) == "split"
+
+
+def _refuse(what: str, options: Mapping[str, object]) -> None:
+    """Refuse options that do not apply, rather than ignore them.
+
+    Raises:
+        InputError: naming the first that was given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"{name}: the option does not apply to a {what}")
+
+
+def _split(result: Plan | Placement | str | PathLike[str]) -> Placement | str | PathLike[str]:
+    if isinstance(result, Plan):
+        raise InputError(f"the plan of {result.name} is no split")
+    return result
+
+
+def _plan(result: Plan | Placement | str | PathLike[str]) -> Plan | str | PathLike[str]:
+    if isinstance(result, Placement):
+        raise InputError(f"the split of {result.name} is no plan")
+    return result
 
 
 def stages_of(result: Plan | str | PathLike[str], workload: Workload) -> tuple[Stage, ...]:

@@ -56,8 +56,8 @@ def load(
         transfer: how a PipeDream profile's activations with several consumers are paid for.
 
     Returns:
-        A `Model` where costs are yet to be computed, a `Workload` or (for `piper.place`) a `PlacementWorkload` where they
-        were measured.
+        A `Model` where costs are yet to be computed, a `Workload` or (for `piper.place`) a `PlacementWorkload` where
+        they were measured.
 
     Raises:
         InputError: there is no such file or built-in model, the file cannot be used, or an option does not go with
@@ -152,9 +152,7 @@ _ONNX_ONLY = ("dims", "shapes", "assumptions")
 _TRANSFORMER_ONLY = ("sequence", "vocabulary", "microbatch_size")
 
 
-def _from_file(
-    path: str | PathLike[str], wanted: _Wanted, cluster: _Cluster
-) -> Model | Workload | PlacementWorkload:
+def _from_file(path: str | PathLike[str], wanted: _Wanted, cluster: _Cluster) -> Model | Workload | PlacementWorkload:
     from piper.formats.detect import kind_of
 
     where, kind = shown(path), kind_of(path)

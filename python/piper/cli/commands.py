@@ -7,6 +7,7 @@ import click
 from piper import __version__
 from piper.cli.evaluate import evaluate_command
 from piper.cli.inspect import inspect_command
+from piper.cli.place import place_command
 from piper.cli.plan import plan_command
 
 
@@ -21,5 +22,6 @@ def cli() -> None:
 
 
 cli.add_command(plan_command)
+cli.add_command(place_command)
 cli.add_command(evaluate_command)
 cli.add_command(inspect_command)

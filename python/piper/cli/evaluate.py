@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from piper.cli.options import batch_options, cluster_options, model_options, output_options
+from piper.cli.options import batch_options, cluster_options, model_options, output_options, split_options
 from piper.cli.output import Output
-from piper.cli.subject import read
+from piper.cli.subject import placement_arguments, read, read_placement
+from piper.errors import InputError
+
+if TYPE_CHECKING:
+    from piper.evaluation import Evaluation
+    from piper.placement.result import SplitEvaluation
 
 INFEASIBLE = 1
+PLAN_ONLY = (
+    "cluster",
+    "devices",
+    "reserve",
+    "microbatches",
+    "microbatch_size",
+    "global_batch",
+    "schedule",
+    "transfer",
+)
+SPLIT_ONLY = (
+    "accelerators",
+    "cpus",
+    "granularity",
+    "unsupported",
+    "profile",
+    "load",
+    "training_objective",
+    "max_replicas",
+)
 
 
 @click.command("evaluate")
@@ -19,22 +44,49 @@ INFEASIBLE = 1
 @model_options
 @cluster_options
 @batch_options
+@split_options
 @output_options
 def evaluate_command(
     model: str, result: str, as_json: bool, path: str | None, force: bool, quiet: bool, **options: Any
 ) -> int:
-    """Score a plan made elsewhere, and name every rule that it breaks.
+    """Score a plan or split made elsewhere, and name every rule that it breaks.
 
-    MODEL is what `piper plan` takes, with the same options; RESULT is the JSON file of a plan. Status 1 when the plan
-    is infeasible.
+    MODEL is what `piper plan` or `piper place` takes, with the same options; RESULT is the JSON file of a plan or of
+    a split. Status 1 when it is infeasible.
     """
-    from piper.evaluation import evaluate
+    from piper.evaluation import is_placement
 
     output = Output(as_json, path, force, quiet)
     output.check()
-    with output.progress("reading") as bar:
-        subject, arguments = read(model, options)
-        bar.doing("evaluating")
-        evaluation = evaluate(subject, result, **arguments)
+    with output.progress("evaluating"):
+        judge = _split if is_placement(model, result) else _plan
+        evaluation = judge(model, result, options)
     output.show(evaluation)
     return 0 if evaluation.feasible else INFEASIBLE
+
+
+def _plan(model: str, result: str, options: dict[str, Any]) -> Evaluation | SplitEvaluation:
+    from piper.evaluation import evaluate
+
+    for name in SPLIT_ONLY:
+        given = options.pop(name)
+        if given is not None and given != ():
+            raise InputError(f"--{name.replace('_', '-')}: the option does not apply to a plan")
+    subject, arguments = read(model, options)
+    return evaluate(subject, result, **arguments)
+
+
+def _split(model: str, result: str, options: dict[str, Any]) -> Evaluation | SplitEvaluation:
+    from piper.evaluation import evaluate
+
+    for name in PLAN_ONLY:
+        if _given(name, options):
+            raise InputError(f"--{name.replace('_', '-')}: the option does not apply to a split")
+        options.pop(name)
+    setting, reading = placement_arguments(options)
+    return evaluate(read_placement(model, setting, reading), result, **options)
+
+
+def _given(name: str, options: dict[str, Any]) -> bool:
+    """Whether an option has another value than its default."""
+    return options[name] not in (None, "async" if name == "schedule" else None)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from piper.cli.values import DIMENSION, GROUP, PIN, SHAPE, SIZE
+from piper.cli.values import ACCELERATORS, DIMENSION, GROUP, OPERATOR_TYPES, PIN, SHAPE, SIZE
 
 F = TypeVar("F", bound=Callable[..., Any])
 Options = dict[str, Any]
@@ -94,6 +94,49 @@ limit_options = _together(
     click.option("--apart", type=GROUP, multiple=True, help="Layers of which no two share a stage."),
 )
 """What plans must obey."""
+
+split_options = _together(
+    click.option(
+        "--accelerators",
+        type=ACCELERATORS,
+        multiple=True,
+        help="Number of accelerators, by class if there are several.",
+    ),
+    click.option("--cpus", type=click.IntRange(min=0), metavar="L", help="Number of CPUs."),
+    click.option(
+        "--granularity",
+        type=click.Choice(["operator", "layer"]),
+        help="What is placed of a model [operators, where their graph is known].",
+    ),
+    click.option(
+        "--unsupported",
+        type=OPERATOR_TYPES,
+        help="Operators that stay on a CPU, as NonZero,Unique [the device's list].",
+    ),
+    click.option(
+        "--profile", type=click.Path(), metavar="FILE", help="Measured times: ONNX Runtime's profile (JSON)."
+    ),
+    click.option(
+        "--load",
+        type=click.Choice(["sequential", "overlap", "duplex"]),
+        help="How compute and transfers of an accelerator add up [sequential].",
+    ),
+    click.option(
+        "--training-objective",
+        type=click.Choice(["sum", "split"]),
+        help="Largest load of both passes together (1F1B), or largest forward plus largest backward (GPipe) [sum].",
+    ),
+    click.option("--max-replicas", type=COUNT, metavar="R", help="Most accelerators that may share a part [1]."),
+)
+"""What a split is made for."""
+
+placement_options = _together(
+    click.option("--device", metavar="NAME", help="What the accelerators are; `piper inspect --list` names them."),
+    click.option("--memory", type=SIZE, help="Memory of one accelerator, as 8GiB or 80GB."),
+    click.option("--bandwidth", type=SIZE, help="Bytes per second between an accelerator and host memory, as 12GB."),
+    split_options,
+)
+"""Where operators are placed."""
 
 effort_options = _together(
     click.option("--threads", type=COUNT, metavar="N", help="Threads [one for each processor]."),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from piper.cli.ending import exit_status, needs_text
 from piper.cli.options import (
     batch_options,
     cluster_options,
@@ -16,15 +17,8 @@ from piper.cli.options import (
 )
 from piper.cli.output import Output
 from piper.cli.subject import read
-from piper.costs.units import format_bytes
 from piper.encode import infeasible_document
 from piper.errors import InfeasibleError
-
-if TYPE_CHECKING:
-    from piper.planning import Plan
-
-INTERRUPTED = 130
-LIMIT_REACHED = 3
 
 
 @click.command("plan")
@@ -61,7 +55,7 @@ def plan_command(
         return _frontier(model, output, options)
     except InfeasibleError as error:
         output.show_document(infeasible_document(error))
-        raise InfeasibleError([*error.reasons, _needs(error.needs)], error.needs) from None
+        raise InfeasibleError([*error.reasons, needs_text(error.needs)], error.needs) from None
 
 
 def _plan(model: str, output: Output, options: dict[str, Any], *, compare: bool) -> int:
@@ -74,27 +68,7 @@ def _plan(model: str, output: Output, options: dict[str, Any], *, compare: bool)
     for warning in result.warnings:
         output.message(f"warning: {warning}")
     output.show(result)
-    return _status(result, output)
-
-
-def _needs(needs: dict[str, float]) -> str:
-    """What would have to give, in words."""
-    ways = []
-    if "memory_bytes" in needs:
-        size = needs["memory_bytes"]
-        ways.append(f"{format_bytes(size)} of memory ({size:.0f} bytes) on each device")
-    if "devices" in needs:
-        ways.append(f"{needs['devices']:.0f} devices")
-    return f"{' or '.join(ways)} would do" if ways else "neither more memory nor more devices would do"
-
-
-def _status(result: Plan, output: Output) -> int:
-    """Exit status of a plan, with a word on a search that was ended before it was through."""
-    if result.status in ("done", "gap") or (result.optimal and result.status != "interrupted"):
-        return 0
-    proof = "proven optimal" if result.optimal else "not proven optimal"
-    output.message(f"stopped early ({result.status}); this is the best plan so far, {proof}")
-    return INTERRUPTED if result.status == "interrupted" else LIMIT_REACHED
+    return exit_status(result, output, "plan")
 
 
 def _refuse_with_frontier(**given: bool) -> None:

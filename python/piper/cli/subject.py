@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from piper.costs.cluster import Cluster
 from piper.model import Model
+from piper.placement.problem import PlacementSetting, posed
+from piper.placement.workload import PlacementWorkload
 from piper.planning.problem import Setting
 from piper.planning.subject import subject_of
 from piper.workload import Workload
@@ -28,6 +31,44 @@ def read(model: str, options: dict[str, Any]) -> tuple[Model | Workload, dict[st
     arguments["cluster"] = cluster_argument(arguments.pop("cluster"), arguments.pop("device"), arguments["devices"])
     setting = Setting(**{name: arguments[name] for name in _SETTING})
     return subject_of(model, setting, reading), arguments
+
+
+def placement_arguments(options: dict[str, Any]) -> tuple[PlacementSetting, dict[str, Any]]:
+    """Take out what a placement is made for, and what `piper.load` wants to know; drop what was not given."""
+    names = ("cpus", "memory", "bandwidth", "device", "granularity", "unsupported", "profile")
+    setting = PlacementSetting(
+        accelerators=_accelerators(options.pop("accelerators")), **{name: options.pop(name) for name in names}
+    )
+    reading = reading_arguments(options)
+    for name in ("load", "training_objective", "max_replicas"):
+        if options[name] is None:
+            options.pop(name)
+    return setting, reading
+
+
+def read_placement(model: str, setting: PlacementSetting, reading: dict[str, Any]) -> PlacementWorkload:
+    """The workload that is placed.
+
+    Raises:
+        InputError: the model cannot be read or placed.
+    """
+    return posed(model, setting, reading)
+
+
+def _accelerators(given: Sequence[tuple[str | None, int]]) -> int | dict[str, int] | None:
+    """``--accelerators K``, or ``--accelerators CLASS=K`` for several classes.
+
+    Raises:
+        click.UsageError: the two forms are mixed, or one is repeated.
+    """
+    if not given:
+        return None
+    if len(given) == 1 and given[0][0] is None:
+        return given[0][1]
+    counts = {name: count for name, count in given if name is not None}
+    if len(counts) < len(given):
+        raise click.UsageError("--accelerators: give one number, or one CLASS=K for each class")
+    return counts
 
 
 def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,23 @@ def pin(text: str) -> tuple[str, int]:
     return name, _whole(stage, text, least=0)
 
 
+def accelerators(text: str) -> tuple[str | None, int]:
+    """``K``, or ``CLASS=K`` where there are several classes.
+
+    Raises:
+        InputError: the text has another form.
+    """
+    name, separator, count = text.rpartition("=")
+    if separator and not name:
+        raise InputError(f"{text!r}: expected K, or CLASS=K")
+    return (name if separator else None), _whole(count, text, least=0)
+
+
+def operator_types(text: str) -> tuple[str, ...]:
+    """``A,B,...``; nothing for none."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def layer_group(text: str) -> tuple[str, ...]:
     """``A,B,...``: at least two layers.
 
@@ -91,3 +108,5 @@ DIMENSION = Parsed("name=value", dimension)
 SHAPE = Parsed("input:shape", shape)
 PIN = Parsed("layer=stage", pin)
 GROUP = Parsed("layer,layer", layer_group)
+ACCELERATORS = Parsed("[class=]k", accelerators)
+OPERATOR_TYPES = Parsed("type,type", operator_types)

@@ -62,12 +62,16 @@ class Device:
     """To the other devices of its node."""
     link_latency: float
     """Seconds of one step inside the node."""
+    host_bandwidth: float
+    """To the memory of the host."""
     network_bandwidth: float
     """Its share of the network of its node."""
     network_latency: float
     """Seconds of one step between nodes."""
     source: str
     """Where the numbers are from."""
+    unsupported: frozenset[str] = frozenset()
+    """ONNX operators that it cannot run."""
 
     @property
     def memory_bytes(self) -> int:
@@ -122,11 +126,13 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     flops: dict[str, float]
     link_bandwidth: float
     link_latency: float
+    host_bandwidth: float
     network_bandwidth: float
     network_latency: float
     source: str
+    unsupported: str | None = None
 
-    def device(self, name: str, families: Mapping[str, Family]) -> Device:
+    def device(self, name: str, families: Mapping[str, Family], unsupported: Mapping[str, list[str]]) -> Device:
         return Device(
             name=name,
             family=families[self.family],
@@ -135,9 +141,11 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
             flops=tuple(self.flops.items()),
             link_bandwidth=self.link_bandwidth,
             link_latency=self.link_latency,
+            host_bandwidth=self.host_bandwidth,
             network_bandwidth=self.network_bandwidth,
             network_latency=self.network_latency,
             source=self.source,
+            unsupported=frozenset(unsupported[self.unsupported] if self.unsupported else ()),
         )
 
 
@@ -146,6 +154,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
     family: dict[str, Family]
     device: dict[str, _Row]
+    unsupported: dict[str, list[str]]
     alias: dict[str, str]
 
 
@@ -153,4 +162,5 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def _catalogue() -> tuple[dict[str, Device], dict[str, str]]:
     text = files("piper.costs").joinpath("devices.toml").read_text(encoding="utf-8")
     content = msgspec.convert(tomllib.loads(text), _File)
-    return {name: row.device(name, content.family) for name, row in content.device.items()}, content.alias
+    rows = {name: row.device(name, content.family, content.unsupported) for name, row in content.device.items()}
+    return rows, content.alias

@@ -18,6 +18,7 @@ from piper.formats.dag import check_acyclic
 from piper.formats.json_document import count
 from piper.formats.piper_json import MAX_DEVICES, MAX_MICROBATCHES
 from piper.formats.source import decode_text, one_line, quoted, read_bytes, shown
+from piper.placement.workload import AcceleratorClass, Node, PlacementWorkload
 from piper.workload import Edge, Layer, Network, Tmpc, Transfer, Workload
 
 _SEPARATOR = " -- "
@@ -98,6 +99,60 @@ def load_pipedream(
         microbatches=count(microbatches, MAX_MICROBATCHES, "--microbatches"),
         network=Network(bandwidth, bandwidth, bandwidth),
         transfer=transfer,
+        time_unit="s",
+        warnings=profile.warnings,
+    )
+
+
+def load_pipedream_placement(
+    path: str | PathLike[str],
+    *,
+    accelerators: int | None = None,
+    bandwidth: float | None = None,
+    cpus: int = 0,
+) -> PlacementWorkload:
+    """Read a PipeDream profile as a device-placement workload in seconds.
+
+    A node takes its forward and backward time on every device, moves its activation and the gradient of it over the
+    cut (twice the bytes), and holds four times its parameters and its activation. The memory is that of all nodes
+    together: a profile knows no limit.
+
+    Args:
+        path: the profile.
+        accelerators: number of accelerators.
+        bandwidth: bytes per second between an accelerator and host memory.
+        cpus: number of CPUs.
+
+    Raises:
+        InputError: the file is no profile, or accelerators or bandwidth are not given or out of range.
+    """
+    where = shown(path)
+    profile = load_profile(path)
+    numbers = {"--accelerators": accelerators, "--bandwidth": bandwidth}
+    if accelerators is None or bandwidth is None:
+        missing = _listed([option for option, value in numbers.items() if value is None])
+        raise InputError(f"{where}: is a PipeDream profile, which does not say {missing}; give these options")
+    _check_cluster(0, bandwidth)
+    sources = {source for source, _ in profile.edges}
+    ids = _ids([node.name for node in profile.nodes])
+    nodes = tuple(
+        Node(
+            id=ids[position],
+            name=node.name,
+            cpu=(node.forward + node.backward) / 1000,
+            accelerators=((node.forward + node.backward) / 1000,),
+            size=4 * node.parameters + node.activation,
+            transfer=2 * node.activation / bandwidth if position in sources else 0.0,
+        )
+        for position, node in enumerate(profile.nodes)
+    )
+    memory = math.fsum(node.size for node in nodes)
+    return PlacementWorkload(
+        name=Path(path).stem,
+        nodes=nodes,
+        edges=profile.edges,
+        classes=(AcceleratorClass("accelerator", accelerators, memory),),
+        cpus=cpus,
         time_unit="s",
         warnings=profile.warnings,
     )

@@ -74,7 +74,7 @@ def load_split(path: str | PathLike[str], workload: PlacementWorkload) -> tuple[
 
 
 def completed(parts: Sequence[Part], workload: PlacementWorkload) -> tuple[Part, ...]:
-    """The same with backward nodes that no part lists where the rest of their colour class is, if that is one part."""
+    """The same with backward nodes that no part lists where the rest of their colour class is, if it is one part."""
     listed = {node for part in parts for node in part.nodes}
     homes: dict[int, set[int]] = {}
     for number, part in enumerate(parts):

@@ -8,14 +8,16 @@ from os import PathLike
 from piper.costs.cluster import Cluster
 from piper.errors import InputError
 from piper.inspection.model import ModelInspection
+from piper.inspection.placement import PlacementInspection
 from piper.inspection.workload import WorkloadInspection
 from piper.loading import is_profile, load
 from piper.model import Model
+from piper.placement.workload import PlacementWorkload
 from piper.workload import Workload
 
 
 def inspect(
-    model: Model | Workload | str | PathLike[str],
+    model: Model | Workload | PlacementWorkload | str | PathLike[str],
     cluster: Cluster | str | None = None,
     *,
     dims: Mapping[str, int] | None = None,
@@ -25,7 +27,7 @@ def inspect(
     sequence: int | None = None,
     vocabulary: int | None = None,
     microbatch_size: int | None = None,
-) -> ModelInspection | WorkloadInspection:
+) -> ModelInspection | WorkloadInspection | PlacementInspection:
     """Show what a model is made of, and where each number comes from.
 
     FLOPs are those of one forward pass of one microbatch, 2 for each multiply-add; matrix multiplications,
@@ -48,7 +50,7 @@ def inspect(
     Raises:
         InputError: the model cannot be read, there is no such device, or a workload was to be timed.
     """
-    if isinstance(model, Model | Workload):
+    if isinstance(model, Model | Workload | PlacementWorkload):
         return _inspection(model, cluster)
     # A profile is shown as it is, whatever cluster it will run on.
     number = 1 if is_profile(model) else None
@@ -70,12 +72,14 @@ def inspect(
 
 
 def _inspection(
-    model: Model | Workload, cluster: Cluster | str | None, *, cluster_known: bool = True
-) -> ModelInspection | WorkloadInspection:
+    model: Model | Workload | PlacementWorkload, cluster: Cluster | str | None, *, cluster_known: bool = True
+) -> ModelInspection | WorkloadInspection | PlacementInspection:
     if isinstance(model, Model):
         return _timed(model, cluster)
     if cluster is not None:
         raise InputError(f"{model.name}: its times are measured; a device does not change them")
+    if isinstance(model, PlacementWorkload):
+        return PlacementInspection(model)
     return WorkloadInspection(model, cluster_known=cluster_known)
 
 

@@ -177,7 +177,9 @@ def _operator(place: int, step: Step, placements: Mapping[int, Placement], saved
 
 def _operator_edges(steps: Sequence[Step]) -> tuple[ModelEdge, ...]:
     """What operators send to each other. Constants are everywhere and need no sending."""
-    maker = {value: place for place, step in enumerate(steps) if step.kind is not Kind.CONSTANT for value in step.outputs}
+    maker = {
+        value: place for place, step in enumerate(steps) if step.kind is not Kind.CONSTANT for value in step.outputs
+    }
     read: dict[int, dict[Value, None]] = {}
     pairs: dict[tuple[int, int], None] = {}
     for target, step in enumerate(steps):

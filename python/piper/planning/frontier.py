@@ -5,19 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from piper import _core
 from piper.errors import InputError
-from piper.model import Model
 from piper.planning.effort import Effort, ProgressCallback, RunningEffort
 from piper.planning.explain import infeasible
 from piper.planning.limits import LayerRef, Restrictions
 from piper.planning.microbatch import cuts, recut
 from piper.planning.problem import Problem, Setting, problem
-from piper.planning.subject import subject_of
-from piper.workload import Recompute, Schedule, Transfer, Workload
+from piper.planning.subject import Subject, subject_of
+from piper.workload import Recompute, Schedule, Transfer
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -62,7 +60,7 @@ class Frontier:
 
 
 def frontier(
-    model: Model | Workload | str | PathLike[str],
+    model: Subject,
     cluster: Cluster | str | None = None,
     *,
     devices: int | None = None,

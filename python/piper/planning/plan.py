@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from typing import TYPE_CHECKING
 
-from piper.model import Model
 from piper.planning.effort import Effort, ProgressCallback
 from piper.planning.judge import baselines
 from piper.planning.limits import LayerRef, Restrictions
@@ -15,15 +13,15 @@ from piper.planning.microbatch import Cut, best_cut, cuts, recut
 from piper.planning.problem import Problem, Setting, problem
 from piper.planning.result import Plan
 from piper.planning.search import search
-from piper.planning.subject import subject_of
-from piper.workload import Recompute, Schedule, Transfer, Workload
+from piper.planning.subject import Subject, subject_of
+from piper.workload import Recompute, Schedule, Transfer
 
 if TYPE_CHECKING:
     from piper.costs.cluster import Cluster
 
 
 def plan(
-    model: Model | Workload | str | PathLike[str],
+    model: Subject,
     cluster: Cluster | str | None = None,
     *,
     devices: int | None = None,

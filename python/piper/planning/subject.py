@@ -15,9 +15,12 @@ from piper.planning.hardware import amount, cluster_of
 from piper.planning.problem import Setting
 from piper.workload import Workload
 
+Subject = Model | Workload | PlacementWorkload | str | PathLike[str]
+"""What users name to be planned; a placement workload is refused with a word on the command that takes it."""
+
 
 def subject_of(
-    model: Model | Workload | PlacementWorkload | str | PathLike[str],
+    model: Subject,
     setting: Setting,
     reading: Mapping[str, Any] | None = None,
 ) -> Model | Workload:
