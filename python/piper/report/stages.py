@@ -55,14 +55,14 @@ def _load(stage: PlannedStage, slowest: float, unit: Literal["s"] | None) -> Tex
     """A bar relative to the slowest stage, and the time."""
     share = stage.load / slowest if slowest > 0 else 0.0
     style = "yellow" if _slowest(stage, slowest) else "cyan"
-    return Text.assemble((bar(share), style), f" {time_text(stage.load, unit)}")
+    return Text.assemble((bar(share, 6), style), f" {time_text(stage.load, unit)}")
 
 
 def _memory(stage: PlannedStage, usable: float) -> Text:
     """A bar relative to what is usable, and the bytes."""
     share = stage.memory / usable if usable > 0 else float(stage.memory > 0)
     style = "red" if share > 1 else "yellow" if share >= FULL else "green"
-    return Text.assemble((bar(share), style), f" {format_bytes(stage.memory)}")
+    return Text.assemble((bar(share, 6), style), f" {format_bytes(stage.memory)}")
 
 
 def _binding(stage: PlannedStage, slowest: float, usable: float) -> str:
