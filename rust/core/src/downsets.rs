@@ -393,3 +393,66 @@ fn hash_words(hasher: &DefaultHashBuilder, words: &[u64]) -> u64 {
     }
     state.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lattice(nodes: usize, edges: &[(u32, u32)], together: &[Vec<NodeId>]) -> Lattice {
+        let blocks = Blocks::new(&Graph::new(nodes, edges).unwrap(), together);
+        Lattice::enumerate(&blocks, usize::MAX, |_| Ok::<(), ()>(())).unwrap()
+    }
+
+    fn members(set: NodeSet<'_>, nodes: usize) -> Vec<u32> {
+        (0..nodes as u32).filter(|&v| set.contains(NodeId(v))).collect()
+    }
+
+    #[test]
+    fn a_chain_has_one_downset_a_length() {
+        let found = lattice(5, &[(0, 1), (1, 2), (2, 3), (3, 4)], &[]);
+        let sets: Vec<Vec<u32>> = found.ids().map(|id| members(found.get(id), 5)).collect();
+        let suffixes: Vec<Vec<u32>> = (0..=5).rev().map(|first| (first..5).collect()).collect();
+        assert_eq!(sets, suffixes);
+    }
+
+    #[test]
+    fn nodes_without_edges_have_all_subsets() {
+        assert_eq!(lattice(10, &[], &[]).len(), 1 << 10);
+    }
+
+    #[test]
+    fn two_chains_have_a_grid() {
+        let edges: Vec<(u32, u32)> = (0..69).chain(70..139).map(|v| (v, v + 1)).collect();
+        assert_eq!(lattice(140, &edges, &[]).len(), 71 * 71);
+    }
+
+    #[test]
+    fn a_downset_comes_after_all_that_it_contains() {
+        let found = lattice(6, &[(0, 2), (1, 2), (2, 3), (2, 4), (1, 5)], &[]);
+        for larger in found.ids() {
+            for smaller in found.ids().skip(larger.index() + 1) {
+                assert!(!found.get(smaller).is_subset(found.get(larger)));
+            }
+            for node in (0..6).map(NodeId).filter(|&v| found.get(larger).contains(v)) {
+                let graph = Graph::new(6, &[(0, 2), (1, 2), (2, 3), (2, 4), (1, 5)]).unwrap();
+                assert!(graph.outgoing(node).iter().all(|&e| found.get(larger).contains(graph.target(e))));
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_that_are_together_take_along_what_is_between_them() {
+        let found = lattice(4, &[(0, 1), (1, 2), (2, 3)], &[vec![NodeId(0), NodeId(2)]]);
+        let sets: Vec<Vec<u32>> = found.ids().map(|id| members(found.get(id), 4)).collect();
+        assert_eq!(sets, [vec![], vec![3], vec![0, 1, 2, 3]]);
+    }
+
+    #[test]
+    fn too_many_downsets_are_refused_and_the_observer_can_stop() {
+        let blocks = Blocks::new(&Graph::new(20, &[]).unwrap(), &[]);
+        let refused = Lattice::enumerate(&blocks, 1000, |_| Ok::<(), ()>(()));
+        assert_eq!(refused.err(), Some(Unfinished::TooMany));
+        let stopped = Lattice::enumerate(&blocks, usize::MAX, |count| if count > 5000 { Err(count) } else { Ok(()) });
+        assert_eq!(stopped.err(), Some(Unfinished::Stopped(5120)));
+    }
+}

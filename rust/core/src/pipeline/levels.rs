@@ -94,3 +94,56 @@ impl Levels {
         Some(tag)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the automaton accepts stages with these tags, the input's first.
+    fn accepts(levels: &Levels, tags: &[Tag]) -> bool {
+        let mut states = vec![0];
+        for &tag in tags.iter().rev() {
+            let next = |s: &Step| states.contains(&s.from) && s.tag == tag;
+            states = levels.steps.iter().filter(|s| next(s)).map(|s| s.to).collect();
+        }
+        states.iter().any(|s| levels.accepting.contains(s))
+    }
+
+    #[test]
+    fn without_limits_any_number_of_stages_will_do() {
+        let levels = Levels::new(&Limits::default(), 9);
+        assert_eq!(levels.count, 1);
+        assert!((1..9).all(|n| accepts(&levels, &vec![Tag::Free; n])));
+    }
+
+    #[test]
+    fn numbers_of_stages_are_counted() {
+        let exactly = Levels::new(&Limits { stages: Some(3), ..Limits::default() }, 9);
+        let at_most = Levels::new(&Limits { max_stages: Some(3), ..Limits::default() }, 9);
+        for n in 1..9 {
+            assert_eq!(accepts(&exactly, &vec![Tag::Free; n]), n == 3);
+            assert_eq!(accepts(&at_most, &vec![Tag::Free; n]), n <= 3);
+        }
+    }
+
+    #[test]
+    fn pins_count_from_the_input() {
+        let limits = Limits { pins: vec![(NodeId(4), 1), (NodeId(5), 1)], ..Limits::default() };
+        let levels = Levels::new(&limits, 9);
+        assert!(accepts(&levels, &[Tag::Free, Tag::Stage(1)]));
+        assert!(accepts(&levels, &[Tag::Free, Tag::Stage(1), Tag::Free, Tag::Free]));
+        assert!(!accepts(&levels, &[Tag::Stage(1), Tag::Free]));
+        assert!(!accepts(&levels, &[Tag::Free, Tag::Free, Tag::Stage(1)]));
+        assert!(!accepts(&levels, &[Tag::Free]));
+    }
+
+    #[test]
+    fn limits_that_contradict_accept_nothing() {
+        for limits in [
+            Limits { stages: Some(4), max_stages: Some(3), ..Limits::default() },
+            Limits { max_stages: Some(1), pins: vec![(NodeId(0), 1)], ..Limits::default() },
+        ] {
+            assert!(Levels::new(&limits, 9).accepting.is_empty());
+        }
+    }
+}
