@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from reference import Optimum, all_plans, memories, value, violations
 
@@ -152,16 +153,27 @@ def test_the_optimum_is_found_among_many_equal_layers() -> None:
         check(seed, (workload, Limits(), schedule))
 
 
-def test_a_plan_that_is_hardly_better_is_found() -> None:
-    def layer(number: int, times: dict[int, float]) -> Layer:
-        tmpcs = {t: (Tmpc("vanilla", time, 0.0, 0.0, 0.0, 0.0, (), ()),) for t, time in times.items()}
-        return Layer(number, f"layer {number}", tmpcs)
-
-    layers = (layer(0, {2: 0.0}), layer(1, {1: 2.0, 2: 2.00001}))
+def independent_layers(devices: int, microbatches: int, *times: dict[int, float]) -> Workload:
+    """Layers without edges, memory or weights, of which only the time by tensor-parallel degree matters."""
+    layers = tuple(
+        Layer(
+            number,
+            f"layer {number}",
+            {t: (Tmpc("vanilla", time, 0.0, 0.0, 0.0, 0.0, (), ()),) for t, time in by_degree.items()},
+        )
+        for number, by_degree in enumerate(times)
+    )
     network = Network(1.0, 1.0, 1.0)
-    workload = Workload("close", layers, (), devices=3, memory_bytes=1.0, microbatches=2, network=network)
-    solution = _core.solve(workload, Limits(), "async", threads=1)
-    assert close(_core.score(workload, Limits(), "async", stages_of(solution)).value, 2.0), solution.stages
+    return Workload("independent", layers, (), devices, memory_bytes=1.0, microbatches=microbatches, network=network)
+
+
+def test_a_plan_that_is_hardly_better_is_found() -> None:
+    check_optimum(independent_layers(3, 2, {2: 0.0}, {1: 2.0, 2: 2.00001}), Limits(), "async")
+
+
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_a_batch_of_one_microbatch_uses_the_devices_that_help(schedule: Schedule) -> None:
+    check_optimum(independent_layers(5, 1, {1: 0.0, 2: 0.0}, {1: 1.0, 2: 0.2, 4: 0.0}), Limits(), schedule)
 
 
 @shrinking
