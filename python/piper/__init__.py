@@ -22,10 +22,12 @@ from piper.placement.place import place
 from piper.placement.result import Placement, SplitEvaluation
 from piper.placement.workload import PlacementWorkload
 from piper.planning import Frontier, Plan, frontier, plan
+from piper.prediction import Configuration, Prediction
 from piper.workload import Limits, Workload
 
 __all__ = [
     "Cluster",
+    "Configuration",
     "Evaluation",
     "Frontier",
     "InfeasibleError",
@@ -37,6 +39,7 @@ __all__ = [
     "Placement",
     "PlacementWorkload",
     "Plan",
+    "Prediction",
     "SplitEvaluation",
     "Workload",
     "__version__",

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from piper import _core
+from piper.costs.training import Attention, GradientType, Training
 from piper.errors import InputError
 from piper.loading import is_built_in
 from piper.placement.evaluate import evaluate_split
@@ -17,10 +18,14 @@ from piper.placement.result import Placement, SplitEvaluation
 from piper.placement.workload import LoadRule, PlacementWorkload, TrainingObjective
 from piper.planning.judge import mfu, planned_stages, tokens_per_second
 from piper.planning.limits import Restrictions
+from piper.planning.measured import with_profile
 from piper.planning.microbatch import cuts, recut
 from piper.planning.problem import Problem, Setting, problem
 from piper.planning.result import Plan, PlannedLayer, PlannedStage
 from piper.planning.subject import Subject, subject_of
+from piper.prediction.configuration import Configuration
+from piper.prediction.evaluate import evaluate_configuration
+from piper.prediction.result import Prediction
 from piper.workload import Schedule, Stage, Transfer, Workload
 
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ class Evaluation:
 
 def evaluate(
     model: Subject,
-    result: Plan | Placement | str | PathLike[str],
+    result: Configuration | Plan | Placement | str | PathLike[str],
     cluster: Cluster | str | None = None,
     *,
     devices: int | None = None,
@@ -94,6 +99,10 @@ def evaluate(
     schedule: Schedule | None = None,
     reserve: float | str | None = None,
     transfer: Transfer | None = None,
+    attention: Attention | None = None,
+    sequence_parallel: bool | None = None,
+    optimizer_sharding: bool | None = None,
+    gradient_dtype: GradientType | None = None,
     accelerators: int | Mapping[str, int] | None = None,
     cpus: int | None = None,
     device: str | None = None,
@@ -103,13 +112,16 @@ def evaluate(
     load: LoadRule | None = None,
     training_objective: TrainingObjective | None = None,
     max_replicas: int | None = None,
-) -> Evaluation | SplitEvaluation:
+) -> Prediction | Evaluation | SplitEvaluation:
     """Score a plan or a split by the formulas of its problem and name every rule that it breaks.
+
+    For a `Configuration` in place of a result: predict its iteration time and memory.
 
     Args:
         model: what `piper.load` returns, or what it takes.
         result: a plan or a split, or the JSON file of one, made by Piper or by the published programs. Backward nodes
-            that a split does not list follow their colour class.
+            that a split does not list follow their colour class. Or a configuration, to which only `cluster`,
+            `memory`, `bandwidth`, `reserve` and `profile` apply.
         cluster: for plans; as for `piper.plan`, like all that follow up to `transfer`.
         devices: most devices to use.
         memory: bytes of one device, or for splits of one accelerator.
@@ -121,12 +133,17 @@ def evaluate(
         schedule: ``"async"`` (the default), ``"gpipe"`` or ``"1f1b"``.
         reserve: bytes of each device that no plan may use.
         transfer: whether a tensor with several consumers is paid for on each ``"edge"`` or once as a ``"tensor"``.
+        attention: ``"fused"`` (the default) or ``"unfused"``. Models only, like all that follow up to
+            `gradient_dtype`.
+        sequence_parallel: share the tokens of norms, dropouts and additions out over tensor-parallel groups.
+        optimizer_sharding: share the optimizer's state out over data-parallel replicas.
+        gradient_dtype: type in which gradients are kept and exchanged.
         accelerators: for splits; as for `piper.place`, like all that follow.
         cpus: number of CPUs.
         device: what the accelerators are.
         granularity: whether operators or layers of a model are placed.
         unsupported: types of operators that accelerators cannot run.
-        profile: measured times of a model's operators.
+        profile: measured times of a model's operators; for plans, too.
         load: ``"sequential"`` (the default), ``"overlap"`` or ``"duplex"``.
         training_objective: ``"sum"`` (the default) or ``"split"``.
         max_replicas: most accelerators that may hold the same part. Default: 1.
@@ -138,6 +155,17 @@ def evaluate(
         InputError: an argument cannot be used or does not apply, or the result names layers, configurations, nodes or
             accelerators that do not exist.
     """
+    if isinstance(result, Configuration):
+        return _predicted(
+            model, result, cluster, memory, bandwidth, reserve, profile, {
+                "devices": devices, "microbatches": microbatches, "microbatch_size": microbatch_size,
+                "global_batch": global_batch, "schedule": schedule, "transfer": transfer, "attention": attention,
+                "sequence_parallel": sequence_parallel, "optimizer_sharding": optimizer_sharding,
+                "gradient_dtype": gradient_dtype, "accelerators": accelerators, "cpus": cpus, "device": device,
+                "granularity": granularity, "unsupported": unsupported, "load": load,
+                "training_objective": training_objective, "max_replicas": max_replicas,
+            },
+        )  # fmt: skip
     of_plans = {
         "cluster": cluster,
         "devices": devices,
@@ -147,6 +175,10 @@ def evaluate(
         "schedule": schedule,
         "reserve": reserve,
         "transfer": transfer,
+        "attention": attention,
+        "sequence_parallel": sequence_parallel,
+        "optimizer_sharding": optimizer_sharding,
+        "gradient_dtype": gradient_dtype,
     }
     of_splits = {
         "accelerators": accelerators,
@@ -154,7 +186,6 @@ def evaluate(
         "device": device,
         "granularity": granularity,
         "unsupported": unsupported,
-        "profile": profile,
         "load": load,
         "training_objective": training_objective,
         "max_replicas": max_replicas,
@@ -186,9 +217,33 @@ def evaluate(
         reserve=reserve,
         transfer=transfer,
         schedule=schedule or "async",
+        training=Training(
+            attention=attention or "fused",
+            sequence_parallel=bool(sequence_parallel),
+            optimizer_sharding=bool(optimizer_sharding),
+            gradient_dtype=gradient_dtype,
+        ),
     )
-    posed_plan = problem(recut(subject_of(model, setting), options[0]), setting, Restrictions())
+    subject = subject_of(model, setting)
+    setting = with_profile(setting, subject, profile)
+    posed_plan = problem(recut(subject, options[0]), setting, Restrictions())
     return _evaluation(posed_plan, stages_of(_plan(result), posed_plan.workload))
+
+
+def _predicted(
+    model: Subject,
+    configuration: Configuration,
+    cluster: Cluster | str | None,
+    memory: float | str | None,
+    bandwidth: float | str | None,
+    reserve: float | str | None,
+    profile: str | PathLike[str] | None,
+    others: Mapping[str, object],
+) -> Prediction:
+    _refuse("configuration", others)
+    return evaluate_configuration(
+        model, configuration, cluster, memory=memory, bandwidth=bandwidth, reserve=reserve, profile=profile
+    )
 
 
 def is_placement(model: Subject, result: Plan | Placement | str | PathLike[str]) -> bool:

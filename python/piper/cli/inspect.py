@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from piper.cli.options import COUNT, model_options, output_options
+from piper.cli.options import COUNT, model_options, output_options, profile_option
 from piper.cli.output import Output
 from piper.cli.subject import cluster_argument, reading_arguments
 
@@ -19,6 +19,7 @@ from piper.cli.subject import cluster_argument, reading_arguments
 @click.option("--device", metavar="NAME", help="Also show seconds on this device.")
 @click.option("--operators", is_flag=True, help="One row an operator.")
 @click.option("--list", "list_names", is_flag=True, help="The built-in models and devices.")
+@profile_option
 @output_options
 def inspect_command(
     model: str | None,

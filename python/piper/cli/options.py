@@ -16,7 +16,9 @@ COUNT = click.IntRange(min=1)
 AMOUNT = click.FloatRange(min=0)
 
 
-def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """One decorator for several options, which help shows in their order."""
+
     def decorate(command: F) -> F:
         for decorator in reversed(decorators):
             command = decorator(command)
@@ -25,7 +27,7 @@ def _together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-model_options = _together(
+model_options = together(
     click.option("--dim", "dims", type=DIMENSION, multiple=True, help="Size of a symbolic dimension (ONNX)."),
     click.option("--shape", "shapes", type=SHAPE, multiple=True, help="Shape of an input, as INPUT:1x128 (ONNX)."),
     click.option(
@@ -37,7 +39,7 @@ model_options = _together(
 )
 """What reads a model."""
 
-cluster_options = _together(
+cluster_options = together(
     click.option("--cluster", metavar="NxD:DEVICE", help="Nodes x devices of a node : device, as in 16x8:h100-80gb."),
     click.option("--device", metavar="NAME", help="Device, with --devices; `piper inspect --list` names them."),
     click.option("--devices", type=COUNT, metavar="K", help="Most devices to use."),
@@ -47,7 +49,7 @@ cluster_options = _together(
 )
 """Where it runs."""
 
-batch_options = _together(
+batch_options = together(
     click.option("--microbatches", type=COUNT, metavar="N", help="Microbatches in a batch [models: 8 per device]."),
     click.option("--microbatch-size", type=COUNT, metavar="B", help="Samples in a microbatch [1]."),
     click.option(
@@ -71,7 +73,7 @@ batch_options = _together(
 )
 """How the batch is cut and run."""
 
-limit_options = _together(
+limit_options = together(
     click.option(
         "--recompute",
         type=click.Choice(["auto", "never", "always"]),
@@ -95,7 +97,33 @@ limit_options = _together(
 )
 """What plans must obey."""
 
-split_options = _together(
+training_options = together(
+    click.option(
+        "--attention", type=click.Choice(["fused", "unfused"]), help="Whether attention keeps no scores [fused]."
+    ),
+    click.option(
+        "--sequence-parallel", is_flag=True, help="Share tokens out where tensor parallelism divides nothing."
+    ),
+    click.option(
+        "--optimizer-sharding", is_flag=True, help="Share the optimizer's state out over replicas (ZeRO 1)."
+    ),
+    click.option(
+        "--gradient-dtype",
+        type=click.Choice(["float16", "bfloat16", "float32"]),
+        help="Type of the gradients of weights [that of the weights].",
+    ),
+)
+"""How a model is trained."""
+
+profile_option = click.option(
+    "--profile",
+    type=click.Path(),
+    metavar="FILE",
+    help="Measured times of operators: ONNX Runtime (JSON), PyTorch (Chrome trace), or CSV.",
+)
+"""What was measured."""
+
+split_options = together(
     click.option(
         "--accelerators",
         type=ACCELERATORS,
@@ -130,7 +158,7 @@ split_options = _together(
 )
 """What a split is made for."""
 
-placement_options = _together(
+placement_options = together(
     click.option("--device", metavar="NAME", help="What the accelerators are; `piper inspect --list` names them."),
     click.option("--memory", type=SIZE, help="Memory of one accelerator, as 8GiB or 80GB."),
     click.option("--bandwidth", type=SIZE, help="Bytes per second between an accelerator and host memory, as 12GB."),
@@ -138,7 +166,7 @@ placement_options = _together(
 )
 """Where operators are placed."""
 
-effort_options = _together(
+effort_options = together(
     click.option("--threads", type=COUNT, metavar="N", help="Threads [one for each processor]."),
     click.option("--time-limit", type=AMOUNT, metavar="S", help="Seconds after which the best plan so far is given."),
     click.option("--memory-limit", type=SIZE, help="Memory of the planner itself [half of what is free]."),
@@ -148,7 +176,7 @@ effort_options = _together(
 )
 """How hard to try."""
 
-output_options = _together(
+output_options = together(
     click.option("--json", "as_json", is_flag=True, help="JSON, also on a terminal."),
     click.option(
         "-o", "--output", "path", type=click.Path(), metavar="FILE", help="Write the result to a file, as JSON."

@@ -14,6 +14,8 @@ from piper.cli.options import (
     limit_options,
     model_options,
     output_options,
+    profile_option,
+    training_options,
 )
 from piper.cli.output import Output
 from piper.cli.subject import read
@@ -27,6 +29,8 @@ from piper.errors import InfeasibleError
 @cluster_options
 @batch_options
 @limit_options
+@training_options
+@profile_option
 @effort_options
 @click.option("--compare", is_flag=True, help="Also show what simpler planners reach.")
 @click.option("--frontier", is_flag=True, help="The best time for every number of devices.")

@@ -7,6 +7,7 @@ from os import PathLike
 
 from piper.costs.cluster import Cluster
 from piper.errors import InputError
+from piper.formats.source import shown
 from piper.inspection.model import ModelInspection
 from piper.inspection.placement import PlacementInspection
 from piper.inspection.workload import WorkloadInspection
@@ -27,6 +28,7 @@ def inspect(
     sequence: int | None = None,
     vocabulary: int | None = None,
     microbatch_size: int | None = None,
+    profile: str | PathLike[str] | None = None,
 ) -> ModelInspection | WorkloadInspection | PlacementInspection:
     """Show what a model is made of, and where each number comes from.
 
@@ -43,6 +45,7 @@ def inspect(
         sequence: tokens in a sample.
         vocabulary: size of the vocabulary.
         microbatch_size: samples in a microbatch.
+        profile: file of measured times of operators, which go before modelled ones; needs `cluster` for the rest.
 
     Returns:
         Something that prints as a table and has `to_json`.
@@ -51,7 +54,7 @@ def inspect(
         InputError: the model cannot be read, there is no such device, or a workload was to be timed.
     """
     if isinstance(model, Model | Workload | PlacementWorkload):
-        return _inspection(model, cluster)
+        return _inspection(model, cluster, profile)
     # A profile is shown as it is, whatever cluster it will run on.
     number = 1 if is_profile(model) else None
     found = load(
@@ -68,14 +71,20 @@ def inspect(
         bandwidth=number,
         microbatches=number,
     )
-    return _inspection(found, cluster, cluster_known=number is None)
+    return _inspection(found, cluster, profile, cluster_known=number is None)
 
 
 def _inspection(
-    model: Model | Workload | PlacementWorkload, cluster: Cluster | str | None, *, cluster_known: bool = True
+    model: Model | Workload | PlacementWorkload,
+    cluster: Cluster | str | None,
+    profile: str | PathLike[str] | None,
+    *,
+    cluster_known: bool = True,
 ) -> ModelInspection | WorkloadInspection | PlacementInspection:
     if isinstance(model, Model):
-        return _timed(model, cluster)
+        return _timed(model, cluster, profile)
+    if profile is not None:
+        raise InputError(f"{model.name}: its times are measured; a profile is for models")
     if cluster is not None:
         raise InputError(f"{model.name}: its times are measured; a device does not change them")
     if isinstance(model, PlacementWorkload):
@@ -83,10 +92,20 @@ def _inspection(
     return WorkloadInspection(model, cluster_known=cluster_known)
 
 
-def _timed(model: Model, cluster: Cluster | str | None) -> ModelInspection:
+def _timed(model: Model, cluster: Cluster | str | None, profile: str | PathLike[str] | None) -> ModelInspection:
     if cluster is None:
+        if profile is not None:
+            raise InputError(f"{shown(profile)}: operators that it lacks are modelled; name a cluster or device, too")
         return ModelInspection(model)
     from piper.costs.operators import operator_seconds
 
     device = (Cluster.parse(cluster) if isinstance(cluster, str) else cluster).spec
-    return ModelInspection(model, operator_seconds(model, device), device.name)
+    seconds = operator_seconds(model, device)
+    if profile is None:
+        return ModelInspection(model, seconds, device.name)
+    from piper.profiles import match, read_profile
+
+    found = match(model, read_profile(profile))
+    times = found.at(model.batch)
+    known = tuple(times[i].forward if i in times else modelled for i, modelled in enumerate(seconds))
+    return ModelInspection(model, known, device.name, frozenset(times), found.warnings)

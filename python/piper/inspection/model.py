@@ -22,11 +22,14 @@ class ModelInspection:
     """Seconds of the forward pass of each operator, on one device."""
     device: str | None = None
     """Name of that device."""
+    measured: frozenset[int] = frozenset()
+    """Positions of the operators whose seconds were measured."""
+    profile_warnings: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader of the model warns about."""
-        return self.model.warnings
+        """What the reader of the model, and that of a profile, warn about."""
+        return (*self.model.warnings, *self.profile_warnings)
 
     def to_json(self) -> dict[str, Any]:
         """All counts of one forward pass of one microbatch; layers name operators by position."""
@@ -46,7 +49,7 @@ class ModelInspection:
             "layers": [self._layer_document(row) for row in self.rows()],
             "edges": [{"sourceId": e.source, "destId": e.target, "communicationCost": e.bytes} for e in model.edges],
             "assumptions": list(model.assumptions),
-            "warnings": list(model.warnings),
+            "warnings": list(self.warnings),
         }
 
     def rows(self) -> list[LayerRow]:
@@ -71,6 +74,7 @@ class ModelInspection:
         }
         if self.seconds is not None:
             document["seconds"] = self.seconds[position]
+            document["measured"] = position in self.measured
         return document
 
     def _layer_document(self, row: LayerRow) -> dict[str, Any]:

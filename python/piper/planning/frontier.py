@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from piper import _core
+from piper.costs.training import Attention, GradientType, Training
 from piper.errors import InputError
 from piper.planning.effort import Effort, ProgressCallback, RunningEffort
 from piper.planning.explain import infeasible
 from piper.planning.limits import LayerRef, Restrictions
+from piper.planning.measured import with_profile
 from piper.planning.microbatch import cuts, recut
 from piper.planning.problem import Problem, Setting, problem
 from piper.planning.subject import Subject, subject_of
@@ -84,6 +87,11 @@ def frontier(
     apart: Sequence[Sequence[LayerRef]] = (),
     reserve: float | str | None = None,
     transfer: Transfer | None = None,
+    attention: Attention | None = None,
+    sequence_parallel: bool = False,
+    optimizer_sharding: bool = False,
+    gradient_dtype: GradientType | None = None,
+    profile: str | PathLike[str] | None = None,
     threads: int | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
@@ -115,6 +123,12 @@ def frontier(
         apart: groups of layers; no two of a group share a stage.
         reserve: bytes of each device that no plan may use.
         transfer: ``"edge"`` or ``"tensor"``.
+        attention: ``"fused"`` (the default) keeps no score matrices, ``"unfused"`` does. For models
+            only, like all that follow up to `profile`.
+        sequence_parallel: share the tokens of norms, dropouts and additions out over tensor-parallel groups.
+        optimizer_sharding: share the optimizer's state out over data-parallel replicas (ZeRO stage 1).
+        gradient_dtype: type in which gradients are kept and exchanged. Default: that of the weights.
+        profile: file of measured times of operators: ONNX Runtime's, PyTorch's Chrome trace, or a CSV table.
         threads: threads of the search.
         time_limit: seconds after which the search gives up.
         memory_limit: bytes that the search may take. Default: half of what is free.
@@ -141,6 +155,12 @@ def frontier(
         reserve=reserve,
         transfer=transfer,
         schedule=schedule,
+        training=Training(
+            attention=attention or "fused",
+            sequence_parallel=sequence_parallel,
+            optimizer_sharding=optimizer_sharding,
+            gradient_dtype=gradient_dtype,
+        ),
     )
     restrictions = Restrictions(
         recompute=recompute,
@@ -158,7 +178,9 @@ def frontier(
     )
     effort = Effort(threads=threads, time_limit=time_limit, memory_limit=memory_limit, progress=progress)
     running = effort.started()
-    posed = problem(recut(subject_of(model, setting), options[0]), setting, restrictions)
+    subject = subject_of(model, setting)
+    setting = with_profile(setting, subject, profile)
+    posed = problem(recut(subject, options[0]), setting, restrictions)
     return _search(posed, running)
 
 

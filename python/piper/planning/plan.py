@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import TYPE_CHECKING
 
+from piper.costs.training import Attention, GradientType, Training
 from piper.planning.effort import Effort, ProgressCallback
 from piper.planning.judge import baselines
 from piper.planning.limits import LayerRef, Restrictions
+from piper.planning.measured import with_profile
 from piper.planning.microbatch import Cut, best_cut, cuts, recut
 from piper.planning.problem import Problem, Setting, problem
 from piper.planning.result import Plan
@@ -45,6 +48,11 @@ def plan(
     apart: Sequence[Sequence[LayerRef]] = (),
     reserve: float | str | None = None,
     transfer: Transfer | None = None,
+    attention: Attention | None = None,
+    sequence_parallel: bool = False,
+    optimizer_sharding: bool = False,
+    gradient_dtype: GradientType | None = None,
+    profile: str | PathLike[str] | None = None,
     threads: int | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
@@ -86,6 +94,12 @@ def plan(
         apart: groups of layers; no two of a group share a stage.
         reserve: bytes of each device that no plan may use. Default: 6 % for models, none for workload files.
         transfer: whether a tensor with several consumers is paid for on each ``"edge"`` or once as a ``"tensor"``.
+        attention: ``"fused"`` (the default) keeps no score matrices, ``"unfused"`` does. For models
+            only, like all that follow up to `profile`.
+        sequence_parallel: share the tokens of norms, dropouts and additions out over tensor-parallel groups.
+        optimizer_sharding: share the optimizer's state out over data-parallel replicas (ZeRO stage 1).
+        gradient_dtype: type in which gradients are kept and exchanged. Default: that of the weights.
+        profile: file of measured times of operators: ONNX Runtime's, PyTorch's Chrome trace, or a CSV table.
         threads: threads of the search; the result does not depend on it. Default: one for each processor.
         time_limit: seconds after which the best plan so far is returned.
         memory_limit: bytes that the search may take. Default: half of what is free.
@@ -112,6 +126,12 @@ def plan(
         reserve=reserve,
         transfer=transfer,
         schedule=schedule,
+        training=Training(
+            attention=attention or "fused",
+            sequence_parallel=sequence_parallel,
+            optimizer_sharding=optimizer_sharding,
+            gradient_dtype=gradient_dtype,
+        ),
     )
     restrictions = Restrictions(
         recompute=recompute,
@@ -131,6 +151,7 @@ def plan(
     options = cuts(microbatch_size, global_batch, microbatches)
     running = effort.started()
     subject = subject_of(model, setting)
+    setting = with_profile(setting, subject, profile)
 
     def solve(cut: Cut) -> tuple[Plan, Problem]:
         posed = problem(recut(subject, cut), replace(setting, microbatches=cut.count), restrictions)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from piper.costs.training import Training
 from piper.costs.units import format_bytes
 from piper.errors import InputError
 from piper.model import Model
@@ -16,6 +17,10 @@ from piper.workload import Limits, Schedule, Transfer, Workload
 
 if TYPE_CHECKING:
     from piper.costs.cluster import Cluster
+    from piper.profiles.match import Measurements
+
+
+_USUAL = Training()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,10 @@ class Setting:
     """Bytes of each device that no plan may use."""
     transfer: Transfer | None = None
     schedule: Schedule = "async"
+    training: Training = _USUAL
+    """Attention, sequence parallelism, gradients and optimizer of a model."""
+    measured: Measurements | None = None
+    """Times of a model's operators."""
 
     def check(self) -> None:
         """Refuse numbers that cannot be.
@@ -108,11 +117,28 @@ def costed(model: Model, setting: Setting) -> Workload:
         )
     devices = within(setting.devices, cluster)
     microbatches = setting.microbatches or MICROBATCHES_PER_DEVICE * devices
-    return replace(workload_from_model(model, cluster, microbatches=microbatches), devices=devices)
+    training, measured = setting.training, setting.measured
+    workload = workload_from_model(
+        model,
+        cluster,
+        microbatches=microbatches,
+        optimizer_sharding=training.optimizer_sharding,
+        attention=training.attention,
+        sequence_parallel=training.sequence_parallel,
+        gradient_dtype=training.gradient_dtype,
+        measured=None if measured is None else measured.at(model.batch),
+    )
+    warnings = (*workload.warnings, *(measured.warnings if measured else ()))
+    return replace(workload, devices=devices, warnings=warnings)
 
 
 def overridden(workload: Workload, setting: Setting) -> Workload:
     """A workload file with the numbers of a cluster or of single options in place of its own."""
+    if setting.training != _USUAL:
+        raise InputError(
+            f"{workload.name}: the costs of a workload file are measured; attention, sequence_parallel, "
+            "optimizer_sharding and gradient_dtype are for models"
+        )
     cluster = cluster_of(setting.cluster, setting.memory, setting.bandwidth)
     if cluster is not None:
         workload = replace(on_cluster(workload, cluster), devices=within(setting.devices, cluster))

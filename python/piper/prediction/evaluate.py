@@ -14,6 +14,7 @@ from piper.planning.hardware import amount, cluster_of
 from piper.prediction.configuration import Configuration
 from piper.prediction.predict import predict
 from piper.prediction.result import Prediction
+from piper.profiles import match, read_profile
 
 
 def evaluate_configuration(
@@ -24,6 +25,7 @@ def evaluate_configuration(
     memory: float | str | None = None,
     bandwidth: float | str | None = None,
     reserve: float | str | None = None,
+    profile: str | PathLike[str] | None = None,
     reading: Mapping[str, Any] | None = None,
 ) -> Prediction:
     """Predict iteration time and memory of a configuration.
@@ -35,6 +37,7 @@ def evaluate_configuration(
         memory: bytes of one device.
         bandwidth: bytes per second of one device to other nodes.
         reserve: bytes of each device to keep free; 6 % by default.
+        profile: file of measured times of operators, which go before modelled ones.
         reading: further arguments of `piper.load`.
 
     Raises:
@@ -43,11 +46,12 @@ def evaluate_configuration(
     found = load(model, **(reading or {})) if isinstance(model, str | PathLike) else model
     if not isinstance(found, Model):
         name = getattr(found, "name", "this")
-        raise InputError(f"{name}: configurations are evaluated for models; expected no workload file")
+        raise InputError(f"{name}: configurations are for models; a workload file needs a RESULT to score")
     place = cluster_of(cluster, memory, bandwidth)
     if place is None:
         raise InputError(
             f"{found.name}: a model has no measured times, so it needs a cluster (or device), as in 4x8:h100-80gb"
         )
     free = None if reserve is None else amount("reserve", reserve)
-    return predict(found, configuration, place, reserve=free)
+    measured = None if profile is None else match(found, read_profile(profile))
+    return predict(found, configuration, place, reserve=free, measured=measured)

@@ -19,10 +19,16 @@ from piper.prediction.configuration import Arrangement, Configuration
 from piper.prediction.links import Links
 from piper.prediction.result import PredictedStage, Prediction, StageMemory
 from piper.prediction.schedules import bubble, in_flight
+from piper.profiles import Measurements
 
 
 def predict(
-    model: Model, configuration: Configuration, cluster: Cluster, *, reserve: float | None = None
+    model: Model,
+    configuration: Configuration,
+    cluster: Cluster,
+    *,
+    reserve: float | None = None,
+    measured: Measurements | None = None,
 ) -> Prediction:
     """Predict a training run.
 
@@ -34,6 +40,7 @@ def predict(
         configuration: degrees, batch, schedule and memory options.
         cluster: the devices and their links.
         reserve: bytes of each device to keep free; 6 % by default.
+        measured: times of operators, which go before modelled ones.
 
     Raises:
         InputError: the configuration does not go with the model or the cluster.
@@ -44,7 +51,7 @@ def predict(
     for arrangement in arrangements(configuration, cluster, divisible(model, configuration.pipeline)):
         size = arrangement.microbatch_size
         if size not in known:
-            known[size] = _Sized(model, configuration, cluster, size)
+            known[size] = _Sized(model, configuration, cluster, size, measured)
         found = _predicted(known[size], configuration, cluster, arrangement, kept_free)
         if best is None or _rank(found) < _rank(best):
             best = found
@@ -61,11 +68,20 @@ def _rank(prediction: Prediction) -> tuple[bool, float]:
 class _Sized:
     """A model with one microbatch size, costed at one degree."""
 
-    def __init__(self, model: Model, configuration: Configuration, cluster: Cluster, size: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        configuration: Configuration,
+        cluster: Cluster,
+        size: int,
+        measured: Measurements | None,
+    ) -> None:
         degree = configuration.tensor_parallel
         self.model = resized(model, size)
         self.machine = Machine(cluster.spec, configuration.training)
-        costs = ModelCosts(self.model, self.machine, cluster.devices_per_node, degree)
+        times = None if measured is None else measured.at(size)
+        self.warnings = measured.warnings if measured else ()
+        costs = ModelCosts(self.model, self.machine, cluster.devices_per_node, degree, times)
         self.costs = [self._at(costs, number, degree) for number in range(len(self.model.layers))]
         self.variants = self._variants(configuration.recompute)
         self.tied = {users: sizes[degree] for users, sizes in costs.tied().items()}
@@ -153,7 +169,7 @@ def _predicted(
         bubble=waiting,
         stages=stages,
         memory_bytes=cluster.memory_bytes,
-        warnings=(*model.warnings, *rate_warnings(model, cluster)),
+        warnings=(*model.warnings, *rate_warnings(model, cluster), *sized.warnings),
     )
 
 

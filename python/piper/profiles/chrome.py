@@ -2,8 +2,8 @@
 
 Work is named by annotations (``torch.profiler.record_function``, or the ranges of modules): a range on the device's
 own time line (``gpu_user_annotation``) goes before the range on the host that launched it (``user_annotation``), and
-both before operators (``cpu_op``) of the same name. A name that ends in ``.backward`` or ``_backward`` is the backward
-pass of what comes before. Operators of PyTorch itself (``aten::mm``) name no part of a model.
+both before operators (``cpu_op``) of the same name. A name that ends in ``.backward`` or ``_backward`` is the
+backward pass of what comes before. Operators of PyTorch itself (``aten::mm``) name no part of a model.
 """
 
 from __future__ import annotations
