@@ -6,7 +6,8 @@ the weights of its operators; outputs move over its link to the host.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from piper.costs.devices import Device, device
@@ -30,6 +31,7 @@ def placement_from_model(
     granularity: Granularity | None = None,
     host_bandwidth: float | None = None,
     unsupported: Collection[str] | None = None,
+    measured: Measured | None = None,
 ) -> PlacementWorkload:
     """The placement workload of a model, in seconds.
 
@@ -41,6 +43,7 @@ def placement_from_model(
         granularity: whether operators or layers are placed. Default: operators, where their graph is known.
         host_bandwidth: bytes per second between an accelerator and host memory. Default: the device's own.
         unsupported: types of operators that must stay on a CPU. Default: the device's own list.
+        measured: times of operators in place of modelled ones.
 
     Returns:
         The workload. Numbers of nodes are positions in `Model.operators`, or in `Model.layers`. Operators that cost
@@ -52,7 +55,12 @@ def placement_from_model(
     chosen = granularity or ("operator" if model.operator_edges else "layer")
     if chosen == "operator" and not model.operator_edges and len(model.operators) > 1:
         raise InputError(f"{model.name}: the graph of its operators is not known; use the granularity layer")
-    costs = _Costs(model, accelerator, device(CPU), accelerator.unsupported if unsupported is None else unsupported)
+    costs = _Costs(
+        model,
+        accelerator,
+        accelerator.unsupported if unsupported is None else unsupported,
+        measured or Measured(),
+    )
     groups = _operators(model) if chosen == "operator" else _layers(model)
     if not groups:
         raise InputError(f"{model.name}: there is nothing to place in it")
@@ -73,14 +81,26 @@ def placement_from_model(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Measured seconds by position of the operator."""
+
+    accelerator: Mapping[int, float] = field(default_factory=dict)
+    cpu: Mapping[int, float] = field(default_factory=dict)
+
+
+def _replaced(modelled: Sequence[float], measured: Mapping[int, float]) -> list[float]:
+    return [measured.get(place, seconds) for place, seconds in enumerate(modelled)]
+
+
 class _Costs:
     """Costs of groups of operators."""
 
-    def __init__(self, model: Model, accelerator: Device, cpu: Device, unsupported: Collection[str]) -> None:
+    def __init__(self, model: Model, accelerator: Device, unsupported: Collection[str], measured: Measured) -> None:
         self._model = model
         self._unsupported = frozenset(unsupported)
-        self._accelerator_seconds = operator_seconds(model, accelerator)
-        self._cpu_seconds = operator_seconds(model, cpu)
+        self._accelerator_seconds = _replaced(operator_seconds(model, accelerator), measured.accelerator)
+        self._cpu_seconds = _replaced(operator_seconds(model, device(CPU)), measured.cpu)
 
     def node(self, id_: int, name: str, places: tuple[int, ...], *, transfer: float) -> Node:
         """One node; weights that several of its operators read are held once."""

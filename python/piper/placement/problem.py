@@ -151,6 +151,7 @@ def _counted(classes: tuple[AcceleratorClass, ...], counts: int | Mapping[str, i
 def _costed(model: Model, setting: PlacementSetting) -> PlacementWorkload:
     """The workload of a model: its operators' costs on the devices."""
     from piper.costs.devices import device
+    from piper.placement.profile import measured
 
     if setting.device is None or setting.accelerators is None:
         raise InputError(
@@ -159,6 +160,7 @@ def _costed(model: Model, setting: PlacementSetting) -> PlacementWorkload:
         )
     if isinstance(setting.accelerators, Mapping):
         raise InputError("accelerators: a model is placed on one class of them; expected a number")
+    times, warnings = (None, ()) if setting.profile is None else measured(model, setting.profile)
     workload = placement_from_model(
         model,
         device(setting.device),
@@ -167,12 +169,9 @@ def _costed(model: Model, setting: PlacementSetting) -> PlacementWorkload:
         granularity=setting.granularity,
         host_bandwidth=None if setting.bandwidth is None else amount("bandwidth", setting.bandwidth),
         unsupported=setting.unsupported,
+        measured=times,
     )
-    if setting.profile is None:
-        return workload
-    from piper.placement.profile import with_profile
-
-    return with_profile(workload, setting.profile)
+    return replace(workload, warnings=(*workload.warnings, *warnings))
 
 
 def _check_devices(name: str, value: int | None) -> None:

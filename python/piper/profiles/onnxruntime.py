@@ -37,7 +37,9 @@ def parse(rows: Sequence[Any], where: str) -> Profile:
     if not times:
         raise InputError(f"{where}: no event is the kernel of a node; expected a profile of ONNX Runtime")
     samples = {
-        name: Sample(mean(times.get((name, True)) or times[name, False]), op_type=op_type)
+        name: Sample(
+            mean(times.get((name, True)) or times[name, False]), op_type=op_type, on_cpu=(name, True) not in times
+        )
         for name, op_type in types.items()
     }
     return Profile(where, samples)

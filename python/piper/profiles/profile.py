@@ -17,6 +17,8 @@ class Sample:
     """Seconds; None where it was not measured."""
     op_type: str | None = None
     """Type of the operator, where the profiler says it."""
+    on_cpu: bool = False
+    """Whether it ran on a CPU beside accelerators, or without any."""
 
 
 @dataclass(frozen=True, slots=True)

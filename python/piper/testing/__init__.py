@@ -9,6 +9,7 @@ from piper.testing.generate import random_limits, random_plan, random_workload
 from piper.testing.graphs import SHAPES, random_edges
 from piper.testing.large import large_workload
 from piper.testing.permute import permuted, permuted_limits
+from piper.testing.placement import random_parts, random_placement_workload, random_rules, renumbered
 from piper.testing.source import RandomSource, Source
 
 __all__ = [
@@ -20,6 +21,10 @@ __all__ = [
     "permuted_limits",
     "random_edges",
     "random_limits",
+    "random_parts",
+    "random_placement_workload",
     "random_plan",
+    "random_rules",
     "random_workload",
+    "renumbered",
 ]

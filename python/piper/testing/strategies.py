@@ -1,4 +1,4 @@
-"""Hypothesis strategies for instances of the pipeline-planning problem (MacIver et al., "Hypothesis", JOSS, 2019).
+"""Hypothesis strategies for instances of the planning problems (MacIver et al., "Hypothesis", JOSS, 2019).
 
 Needs the ``test`` extra: ``pip install 'piper-dnn[test]'``.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from piper.placement.workload import PlacementWorkload, Rules
 from piper.testing.generate import random_limits, random_workload
+from piper.testing.placement import random_placement_workload, random_rules
 from piper.testing.source import Source
 from piper.workload import Limits, Schedule, Transfer, Workload
 
@@ -73,6 +75,13 @@ def problems(draw: st.DrawFn, *, max_layers: int = 8) -> tuple[Workload, Limits,
     workload = random_workload(source, max_layers=max_layers)
     restrictions = random_limits(source, workload) if source.chance(50) else Limits()
     return workload, restrictions, draw(schedules())
+
+
+@st.composite
+def placements(draw: st.DrawFn, *, max_nodes: int = 9) -> tuple[PlacementWorkload, Rules]:
+    """Draw all that a placer is given: a workload and the variant of the problem."""
+    source = _Drawn(draw)
+    return random_placement_workload(source, max_nodes=max_nodes), random_rules(source)
 
 
 def schedules() -> st.SearchStrategy[Schedule]:
