@@ -10,6 +10,10 @@ use crate::pipeline::threshold::{Cell, Part, Walk, Weights};
 use crate::pipeline::{Plan, Stage};
 use crate::progress::{Progress, Status, Stop};
 
+/// How far below the best value a threshold is that asks for anything better: more than the slack of comparisons.
+const LEAST_MARGIN: f64 = 8.0 * SLACK;
+const MOST_MARGIN: f64 = 1e-9;
+
 /// Width of the bracket from which on the next threshold is just below the best value.
 const NARROW: f64 = 1e-4;
 
@@ -73,16 +77,20 @@ impl<'a> Bracket<'a> {
             return Ok(());
         }
         self.prune(progress)?;
-        while self.high() > self.low * (1.0 + self.gap.max(SLACK)) {
+        let mut margin = LEAST_MARGIN;
+        while self.high() > self.low * (1.0 + self.gap.max(SLACK)) && margin <= MOST_MARGIN {
             let high = self.high();
             let last = high < self.low * (1.0 + NARROW);
             let threshold =
-                if last { high * (1.0 - SLACK) } else { (self.low.max(high * SMALLEST_STEP) * high).sqrt() };
-            if self.attempt(threshold, progress)? && self.high() < high {
+                if last { high * (1.0 - margin) } else { (self.low.max(high * SMALLEST_STEP) * high).sqrt() };
+            if !self.attempt(threshold, progress)? {
+                self.low = if last { high } else { threshold };
+            } else if self.high() < high {
                 self.prune(progress)?;
-                continue;
+            } else {
+                // Rounding let the best plan itself through.
+                margin *= 8.0;
             }
-            self.low = if last { high } else { threshold };
         }
         Ok(())
     }
