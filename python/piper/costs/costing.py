@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from piper.costs.fusion import Fusion
 from piper.costs.layer import LayerCost, Machine, layer_cost
 from piper.costs.measurement import Measured
 from piper.costs.parameters import ParameterBytes, parameter_bytes
@@ -51,6 +52,7 @@ class ModelCosts:
         self._machine = machine
         self.degrees = _degrees(model, node, largest)
         self._measured = measured or {}
+        self._fusion = Fusion(model, self._measured)
         self._owned, self._users = _weights(model)
         self._known: dict[object, dict[int, LayerCost]] = {}
         self._alternatives: dict[tuple[int, int, int], dict[int, tuple[Tmpc, ...]]] = {}
@@ -58,9 +60,10 @@ class ModelCosts:
     def at(self, number: int) -> Mapping[int, LayerCost]:
         """Costs of a layer by degree; a degree that is missing is not possible."""
         layer = self._model.layers[number]
-        operators = [self._model.operators[position] for position in layer.operators]
+        kernels = self._fusion.operators(layer)
+        operators = [operator for _, operator in kernels]
         owned = self._owned[number]
-        times = tuple(self._measured.get(position) for position in layer.operators) if self._measured else None
+        times = tuple(self._measured.get(position) for position, _ in kernels) if self._measured else None
         structure = tuple(map(_structure, operators)), tuple(map(_use_structure, owned))
         key = (layer.degrees, layer.input_bytes, times, structure)
         if key not in self._known:
