@@ -14,8 +14,13 @@ use crate::pipeline::levels::Step;
 use crate::pipeline::problem::SLACK;
 use crate::progress::Stop;
 
-/// Totals that differ by less than this part of the least one count as equal, so that rounding does not lead astray.
+/// Totals that differ by less than about this part of them count as equal, so that rounding does not lead astray.
 const RESOLUTION: f64 = 1e-13;
+
+/// A number that grows with a total (not negative) and is the same for totals that agree in their first 43 bits.
+fn rounded(total: f64) -> u64 {
+    total.max(0.0).to_bits() >> 9
+}
 
 /// The best plan for the limits whose sum of `tau` is at most `budget`.
 ///
@@ -42,7 +47,6 @@ pub(super) fn least_sum(
         devices,
         ahead: &ahead,
         budget,
-        quantum: (least * RESOLUTION).max(f64::MIN_POSITIVE),
         labels: Vec::new(),
         open: BinaryHeap::new(),
         closed: vec![Vec::new(); stages.downsets() * stages.levels.count],
@@ -80,14 +84,13 @@ impl Label {
     }
 }
 
-/// Total in quanta, then larger downsets, then fewer devices, then older labels.
+/// Total, rounded; then larger downsets, then fewer devices, then older labels.
 type Key = Reverse<(u64, Reverse<u32>, u32, u32)>;
 
 struct Labels<'a> {
     devices: u32,
     ahead: &'a Ahead,
     budget: f64,
-    quantum: f64,
     labels: Vec<Label>,
     open: BinaryHeap<Key>,
     /// Devices, replicas and sums of the labels that were taken, by downset and level.
@@ -96,7 +99,7 @@ struct Labels<'a> {
 
 impl Labels<'_> {
     fn add(&mut self, label: Label, total: f64) {
-        let key = ((total / self.quantum) as u64, Reverse(label.downset), label.devices, self.labels.len() as u32);
+        let key = (rounded(total), Reverse(label.downset), label.devices, self.labels.len() as u32);
         self.open.push(Reverse(key));
         self.labels.push(label);
     }
