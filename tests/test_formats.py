@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from edits import drop, put, text
 from examples import PROFILE, Document, diamond
 from shared import shared_path
 
@@ -79,37 +80,6 @@ def test_piper_workload_accepts_what_other_programs_write(file: Callable[[object
     marked = b"\xef\xbb\xbf" + json.dumps(document).encode()
     workload = load_piper(file(marked))
     assert (workload.devices, workload.microbatches) == (4, 8)
-
-
-def put(*path: str | int, value: object) -> Callable[[Document], object]:
-    """An edit that sets the value at a path."""
-
-    def edit(document: Document) -> object:
-        target: Any = document
-        for key in path[:-1]:
-            target = target[key]
-        target[path[-1]] = value
-        return document
-
-    return edit
-
-
-def drop(*path: str | int) -> Callable[[Document], object]:
-    """An edit that deletes the value at a path."""
-
-    def edit(document: Document) -> object:
-        target: Any = document
-        for key in path[:-1]:
-            target = target[key]
-        del target[path[-1]]
-        return document
-
-    return edit
-
-
-def text(change: Callable[[str], str | bytes]) -> Callable[[Document], object]:
-    """An edit of the JSON text."""
-    return lambda document: change(json.dumps(document))
 
 
 FIRST = ("nodes", 1, "TMPCs", "1", 0)
