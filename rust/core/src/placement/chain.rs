@@ -8,13 +8,15 @@
 //! [`crate::placement::prices`]); a partial split is dead when what is left to do costs more.
 
 use crate::placement::LoadRule;
-use crate::placement::labels::Rest;
 use crate::placement::problem::{Load, Net, Problem, SAFETY, column};
+use crate::progress::Stop;
 
 /// Most places on a chain.
-const PLACES: usize = 160;
-/// Most cells of the dynamic program.
-const CELLS: usize = 1 << 20;
+const PLACES: usize = 512;
+/// Most steps of the dynamic program, for all sets of prices.
+const STEPS: usize = 1 << 24;
+/// Fewest places that are worth it.
+const FEWEST: usize = 8;
 
 /// Numbers of devices left, as one index.
 #[derive(Clone, Debug)]
@@ -48,7 +50,7 @@ impl Counts {
 /// A chain with what a part between any two of its places holds at least.
 pub(crate) struct Chain<'a> {
     problem: &'a Problem<'a>,
-    counts: Counts,
+    pub(crate) counts: Counts,
     places: usize,
     /// By unit: whether it is on the chain.
     pub(crate) member: Vec<bool>,
@@ -86,9 +88,9 @@ impl<'a> Chain<'a> {
     }
 
     fn new(problem: &'a Problem<'a>, path: &[u32]) -> Option<Self> {
-        let places = path.len().min(PLACES);
-        let sets = problem.prices.sets.len();
-        let counts = Counts::new(problem, CELLS / (places + 1) / sets.max(1))?;
+        let sets = problem.prices.sets.len().max(1);
+        let counts = Counts::new(problem, STEPS / FEWEST.pow(2) / sets)?;
+        let places = path.len().min(PLACES).min((STEPS / counts.len / sets).isqrt());
         let chosen: Vec<u32> = (0..places).map(|i| path[i * path.len() / places]).collect();
         let mut member = vec![false; problem.len()];
         for &unit in &chosen {
@@ -131,25 +133,6 @@ impl<'a> Chain<'a> {
         let sets = self.problem.prices.sets.len();
         let worth = (0..sets).map(|set| self.offers_at(set, threshold)).collect();
         Offers { counts: self.counts.clone(), places: self.places, worth }
-    }
-
-    /// Whether devices left over might do the rest from a place on, of which `side` is the time for transfers on the
-    /// side (see [`Chain::crossing`]) unless CPUs are left.
-    pub(crate) fn possible_rest(
-        &self,
-        offers: &Offers,
-        place: usize,
-        rest: &Rest<'_>,
-        left: &[u32],
-        side: f64,
-    ) -> bool {
-        let Some(set) = self.problem.prices.set(left) else { return false };
-        let column = self.problem.prices.column(set);
-        let prices = &self.problem.prices.sets[set];
-        let side = if prices.member[0] { 0.0 } else { side * prices.least };
-        let total = self.problem.total[column];
-        let work = total - rest.done[column] - rest.part[column];
-        work + side <= offers.most(set, place, left) + SAFETY * total
     }
 
     /// Whether devices as they are could do all work with loads of at most `threshold`.
@@ -214,6 +197,11 @@ impl Offers {
     /// The most that devices left can do from a place on.
     pub(crate) fn most(&self, set: usize, place: usize, left: &[u32]) -> f64 {
         self.worth[set][place * self.counts.len + self.counts.index(left)]
+    }
+
+    /// The same for an index of devices left (see [`Counts::index`]).
+    pub(crate) fn at(&self, set: usize, place: usize, left: usize) -> f64 {
+        self.worth[set][place * self.counts.len + left]
     }
 
     /// Makes each offer the largest one from its place on.
@@ -381,13 +369,20 @@ fn heaviest_path(problem: &Problem<'_>, weight: impl Fn(u32, u32) -> f64) -> Vec
 }
 
 /// The largest value below which no split is possible, found between `low` and `high` in so many steps.
-pub(crate) fn lower_bound(chains: &[Chain<'_>], mut low: f64, high: f64, steps: usize) -> f64 {
+pub(crate) fn lower_bound(
+    chains: &[Chain<'_>],
+    mut low: f64,
+    high: f64,
+    steps: usize,
+    tick: &mut dyn FnMut() -> Result<(), Stop>,
+) -> Result<f64, Stop> {
     for chain in chains {
         let mut top = high;
         for _ in 0..steps {
             if top <= low * (1.0 + SAFETY) || !top.is_finite() || low <= 0.0 {
                 break;
             }
+            tick()?;
             let threshold = (low * top).sqrt();
             if chain.possible(threshold) {
                 top = threshold;
@@ -396,5 +391,5 @@ pub(crate) fn lower_bound(chains: &[Chain<'_>], mut low: f64, high: f64, steps: 
             }
         }
     }
-    low
+    Ok(low)
 }

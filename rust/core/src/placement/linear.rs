@@ -17,7 +17,7 @@ pub(crate) struct Found {
     pub(crate) value: f64,
 }
 
-/// The best split along `order` among those with a value below `ceiling`.
+/// The best split along `order` among those with a value below `ceiling`; adds to the number of steps.
 ///
 /// Time `O(P (L K R + d))` for `P` intervals whose load can be below the ceiling (at most `n^2 / 2`), `L` labels a
 /// position, `K` kinds of devices with up to `R` replicas, and units with `d` nets; space `O(n (L + K))`.
@@ -25,6 +25,7 @@ pub(crate) fn best(
     problem: &Problem<'_>,
     order: &[u32],
     ceiling: f64,
+    steps: &mut usize,
     tick: &mut dyn FnMut() -> Result<(), Stop>,
 ) -> Result<Option<Found>, Stop> {
     let fields = Fields::new(&problem.kinds);
@@ -41,12 +42,13 @@ pub(crate) fn best(
     let mut growth = Growth::new(problem);
     let mut done = vec![0.0; problem.width];
     let mut marks = Vec::new();
-    let mut steps = 0;
+    let mut next_tick = *steps + STEPS_A_TICK;
     for start in 0..order.len() {
         if !line.at[start].is_empty() {
             for end in start + 1..=order.len() {
-                steps += 1;
-                if steps % STEPS_A_TICK == 0 {
+                *steps += 1 + line.at[start].len() * line.options.len() / 4;
+                if *steps >= next_tick {
+                    next_tick = *steps + STEPS_A_TICK;
                     tick()?;
                 }
                 marks.push(growth.mark);

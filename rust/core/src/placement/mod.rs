@@ -7,6 +7,7 @@ mod chain;
 mod contraction;
 mod growth;
 mod idle;
+mod improve;
 mod labels;
 mod linear;
 mod orders;

@@ -1,6 +1,7 @@
 //! The search for contiguous splits with the smallest largest load.
 
 use crate::placement::chain::{self, Chain};
+use crate::placement::improve::Improver;
 use crate::placement::linear::{self, Found};
 use crate::placement::orders;
 use crate::placement::problem::{Problem, SAFETY, SLACK};
@@ -39,8 +40,12 @@ pub struct Outcome {
 const DEFAULT_MEMORY: u64 = 2 << 30;
 /// Factors of the lower bound at which a first split is looked for.
 const CLIMB: [f64; 6] = [1.02, 1.08, 1.2, 1.5, 2.5, f64::INFINITY];
-/// Steps of the walk at a time.
-const STEPS: usize = 1 << 22;
+/// Steps over other orders before the walk.
+const FIRST_DRAWS: usize = 1 << 15;
+/// Steps of the walk before the next look at other orders; doubled each time.
+const STEPS: usize = 1 << 20;
+/// Thresholds tried for the lower bound along a chain.
+const BISECTIONS: usize = 24;
 
 /// Finds a contiguous split with the smallest largest load.
 pub fn solve(workload: &Workload, rules: &Rules, settings: &Settings, progress: &mut dyn Progress) -> Outcome {
@@ -114,7 +119,7 @@ impl<'a> Search<'a> {
                 }
                 let ceiling = (self.low * factor).min(self.ceiling());
                 let status = self.status();
-                let found = linear::best(self.problem, &order, ceiling, &mut || progress.tick(status))?;
+                let found = linear::best(self.problem, &order, ceiling, &mut 0, &mut || progress.tick(status))?;
                 let first = found.is_some();
                 self.keep(found);
                 if first || ceiling >= self.ceiling() {
@@ -125,21 +130,21 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// A first split, then the walk, with looks at other orders in between.
     fn exact(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
         self.linear(progress)?;
-        if self.closed() {
-            return Ok(());
-        }
         let chains = Chain::all(self.problem);
-        self.low = chain::lower_bound(&chains, self.low, self.high(), 20);
-        if self.closed() {
+        if self.closed() || self.proven(&chains) {
             return Ok(());
         }
+        let mut improver = Improver::new(self.problem, orders::structured(self.problem));
+        self.improve(&mut improver, FIRST_DRAWS, progress)?;
         let mut walk = Walk::new(self.problem, &chains, self.ceiling(), self.memory as usize);
-        loop {
-            walk.ceiling = walk.ceiling.min(self.ceiling());
+        for round in 0_u32.. {
+            walk.lower(self.ceiling());
+            let steps = STEPS << round.min(8);
             let status = self.status();
-            let progression = walk.advance(STEPS, &mut |_| progress.tick(status));
+            let progression = walk.advance(steps, &mut || progress.tick(status));
             self.keep(walk.best.take());
             self.downsets = walk.table.len();
             match progression? {
@@ -148,9 +153,48 @@ impl<'a> Search<'a> {
                     return Ok(());
                 }
                 Progression::Paused => {}
-                Progression::Full => return Err(Stop::MemoryLimit),
+                Progression::Full => {
+                    self.improve(&mut improver, steps, progress)?;
+                    return Err(Stop::MemoryLimit);
+                }
             }
+            if round == 0 {
+                let status = self.status();
+                let (low, high) = (self.low, self.high());
+                self.low = chain::lower_bound(&chains, low, high, BISECTIONS, &mut || progress.tick(status))?;
+            }
+            if self.closed() {
+                return Ok(());
+            }
+            self.improve(&mut improver, steps, progress)?;
         }
+        Ok(())
+    }
+
+    /// Whether the chains show that nothing is better than what there is.
+    fn proven(&mut self, chains: &[Chain<'_>]) -> bool {
+        let ceiling = self.ceiling();
+        let proven = ceiling.is_finite() && chains.iter().any(|chain| !chain.possible(ceiling));
+        if proven {
+            self.low = self.low.max(ceiling);
+        }
+        proven
+    }
+
+    /// Tries other orders for about so many steps.
+    fn improve(
+        &mut self,
+        improver: &mut Improver<'_>,
+        steps: usize,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Stop> {
+        let until = improver.steps + steps;
+        while improver.steps < until && !self.closed() {
+            let status = self.status();
+            let found = improver.draw(self.best.as_ref(), self.ceiling(), &mut || progress.tick(status))?;
+            self.keep(found);
+        }
+        Ok(())
     }
 
     fn outcome(self, stopped: Option<Stop>) -> Outcome {

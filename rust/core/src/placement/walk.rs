@@ -12,14 +12,14 @@
 use crate::placement::LoadRule;
 use crate::placement::chain::{Chain, Offers};
 use crate::placement::growth::{Growth, Mark};
-use crate::placement::labels::{self, Fields, Label, Rest};
+use crate::placement::labels::{self, Fields, Label, Usage};
 use crate::placement::linear::{Found, options};
 use crate::placement::problem::{Load, Net, Placed, Problem, SAFETY, add};
 use crate::placement::table::Table;
 use crate::progress::Stop;
 
-/// Steps between two looks at the observer.
-const STEPS_A_TICK: usize = 1 << 14;
+/// Steps (a unit that joins, about) between two looks at the observer.
+const STEPS_A_TICK: usize = 1 << 15;
 /// Most units for which it is known how much comes after each.
 const MOST_CLOSURES: usize = 1 << 14;
 
@@ -61,6 +61,8 @@ pub(crate) struct Walk<'a> {
     waiting: Vec<Vec<u32>>,
     /// Size and position of the next one.
     next: (usize, usize),
+    /// By kind: position of its steps in [`Window::steps`]; then their number.
+    slots: Vec<usize>,
     /// By set of prices and unit: price of the unit and all that must come after it.
     above: Vec<Vec<f64>>,
     bounds: Vec<Bound<'a>>,
@@ -74,6 +76,11 @@ pub(crate) struct Walk<'a> {
     done: Vec<f64>,
     options: Vec<(Load, usize, u32)>,
     left: Vec<u32>,
+    /// Steps so far, and at which one to look at the observer next.
+    steps: usize,
+    next_tick: usize,
+    /// The downset that is being walked up from.
+    open: Option<Window>,
 }
 
 impl<'a> Walk<'a> {
@@ -82,6 +89,10 @@ impl<'a> Walk<'a> {
             let offers = chain.offers(ceiling);
             Bound { chain, from_place_on: offers.from_place_on(), offers, place: 0 }
         });
+        let mut slots = vec![0];
+        for kind in &problem.kinds {
+            slots.push(slots[slots.len() - 1] + kind.replicas as usize);
+        }
         let n = problem.len();
         let mut table = Table::new(problem.words());
         let (root, _) = table.intern(&vec![0; problem.words()]);
@@ -97,6 +108,7 @@ impl<'a> Walk<'a> {
             best: None,
             waiting,
             next: (0, 0),
+            slots,
             above: above(problem),
             bounds: bounds.collect(),
             growth: Growth::new(problem),
@@ -108,6 +120,9 @@ impl<'a> Walk<'a> {
             done: vec![0.0; problem.width],
             options: Vec::new(),
             left: Vec::new(),
+            steps: 0,
+            next_tick: STEPS_A_TICK,
+            open: None,
         }
     }
 
@@ -119,63 +134,81 @@ impl<'a> Walk<'a> {
     pub(crate) fn advance(
         &mut self,
         steps: usize,
-        tick: &mut dyn FnMut(usize) -> Result<(), Stop>,
+        tick: &mut dyn FnMut() -> Result<(), Stop>,
     ) -> Result<Progression, Stop> {
-        let mut taken = 0;
+        let until = self.steps + steps;
+        while self.open.is_some() || self.next() {
+            if self.table.bytes() > self.most_bytes {
+                return Ok(Progression::Full);
+            }
+            if self.climb(until, tick)? == Progression::Paused {
+                return Ok(Progression::Paused);
+            }
+        }
+        Ok(Progression::Through)
+    }
+
+    /// Opens the next downset that some label lives in; false when there is none.
+    fn next(&mut self) -> bool {
         while self.next.0 < self.problem.len() {
             let Some(&start) = self.waiting[self.next.0].get(self.next.1) else {
                 self.next = (self.next.0 + 1, 0);
                 continue;
             };
-            if taken >= steps {
-                return Ok(Progression::Paused);
-            }
-            if self.table.bytes() > self.most_bytes {
-                return Ok(Progression::Full);
-            }
             self.next.1 += 1;
-            self.from(start, &mut taken, tick)?;
+            self.steps += 1;
+            if self.table.entry(start).labels.iter().any(|label| label.value() < self.ceiling) {
+                self.ground(start);
+                self.open = self.window(start);
+                if self.open.is_some() {
+                    return true;
+                }
+            }
         }
-        Ok(Progression::Through)
+        false
     }
 
-    /// Walks up from one downset.
-    fn from(
-        &mut self,
-        start: u32,
-        taken: &mut usize,
-        tick: &mut dyn FnMut(usize) -> Result<(), Stop>,
-    ) -> Result<(), Stop> {
-        let ceiling = self.ceiling;
-        let labels = self.table.entry(start).labels.clone();
-        if labels.iter().all(|label| label.value() >= ceiling) {
-            return Ok(());
-        }
-        self.open(start);
-        let Some(window) = self.window(&labels) else { return Ok(()) };
-        while let Some(&frame) = self.frames.last() {
-            *taken += 1;
-            if taken.is_multiple_of(STEPS_A_TICK) {
-                tick(self.table.len())?;
+    /// Looks only for splits with values below `ceiling` from here on.
+    pub(crate) fn lower(&mut self, ceiling: f64) {
+        if ceiling < self.ceiling {
+            self.ceiling = ceiling;
+            for bound in &mut self.bounds {
+                bound.offers = bound.chain.offers(ceiling);
+                bound.from_place_on = bound.offers.from_place_on();
             }
-            let unit = self.candidate(frame, &window);
-            let Some(unit) = unit else {
+        }
+    }
+
+    /// Walks on from the open downset.
+    fn climb(&mut self, until: usize, tick: &mut dyn FnMut() -> Result<(), Stop>) -> Result<Progression, Stop> {
+        let Some(window) = self.open.take() else { return Ok(Progression::Through) };
+        while !self.frames.is_empty() {
+            self.steps += 1;
+            if self.steps >= self.next_tick {
+                self.next_tick = self.steps + STEPS_A_TICK;
+                tick()?;
+                if self.steps >= until || self.table.bytes() > self.most_bytes {
+                    self.open = Some(window);
+                    return Ok(Progression::Paused);
+                }
+            }
+            let Some(unit) = self.candidate(&window) else {
                 self.close();
                 continue;
             };
             let before = self.growth.mark;
             self.join(unit);
-            if self.visit(start, &window) {
+            if self.visit(&window) {
                 self.push(unit, before, &window);
             } else {
                 self.leave(unit, before);
             }
         }
-        Ok(())
+        Ok(Progression::Through)
     }
 
     /// Makes everything ready for the empty part on top of a downset.
-    fn open(&mut self, start: u32) {
+    fn ground(&mut self, start: u32) {
         let problem = self.problem;
         self.set.copy_from_slice(self.table.set(start));
         self.size = self.set.iter().map(|word| word.count_ones() as usize).sum();
@@ -204,13 +237,15 @@ impl<'a> Walk<'a> {
             }
         }
         self.growth.mark = Mark::default();
+        self.steps += (problem.len() + problem.nets.len()) / 2;
         let (start, end) = (0, self.pool.len());
         self.frames.push(Frame { start, end, next: 0, unit: u32::MAX, before: Mark::default(), lost: 0.0 });
     }
 
-    /// What a part on top of a downset must come to.
-    fn window(&mut self, labels: &[Label]) -> Option<Window> {
+    /// What a part on top of a downset must come to, and what it can be put on.
+    fn window(&mut self, start: u32) -> Option<Window> {
         let problem = self.problem;
+        let labels = &self.table.entry(start).labels;
         let mut union = vec![0; problem.kinds.len()];
         for label in labels {
             self.fields.all_left(label.usage, &mut self.left);
@@ -219,41 +254,68 @@ impl<'a> Walk<'a> {
             }
         }
         let set = problem.prices.set(&union)?;
-        let mut most = f64::NEG_INFINITY;
-        for label in labels {
-            self.fields.all_left(label.usage, &mut self.left);
-            for kind in 0..union.len() {
-                if self.left[kind] > 0 {
-                    self.left[kind] -= 1;
-                    let worth = problem.prices.worth(set, &self.left) * self.ceiling;
-                    let offers = self.bounds.iter().map(|b| b.from_place_on.most(set, b.place, &self.left));
-                    most = most.max(offers.fold(worth, f64::min));
-                    self.left[kind] += 1;
-                }
-            }
-        }
         let column = problem.prices.column(set);
         let total = problem.total[column];
-        if problem.total[column + 1] - self.done[column + 1] > 0.5 {
+        let rest: Vec<f64> = problem.total.iter().zip(&self.done).map(|(total, done)| total - done).collect();
+        if rest[column + 1] > 0.5 {
             return None;
+        }
+        let mut most = f64::NEG_INFINITY;
+        let mut steps = vec![Vec::new(); self.slots.last().map_or(0, |last| last + 1)];
+        for (index, label) in labels.iter().enumerate() {
+            if label.value() >= self.ceiling {
+                continue;
+            }
+            for kind in 0..union.len() {
+                for replicas in 1..=problem.kinds[kind].replicas {
+                    let Some(usage) = self.fields.take(label.usage, kind, replicas) else { break };
+                    self.fields.all_left(usage, &mut self.left);
+                    if replicas == 1 {
+                        let worth = problem.prices.worth(set, &self.left) * self.ceiling;
+                        let offers = self.bounds.iter().map(|b| b.from_place_on.most(set, b.place, &self.left));
+                        most = most.max(offers.fold(worth, f64::min));
+                    }
+                    let slot = self.slots[kind] + replicas as usize - 1;
+                    steps[slot].push(self.step(index as u32, label, usage));
+                }
+            }
         }
         let needed = total - most - SAFETY * total;
         let order = self.above.get(set).map_or(usize::MAX, |_| set);
         self.pool.sort_unstable_by(|&a, &b| by_above(&self.above, order, a, b));
         Some(Window {
+            start,
             kinds: (0..union.len()).filter(|&kind| union[kind] > 0).collect(),
-            labels: labels.to_vec(),
+            missing: needed - self.done[column],
+            steps,
+            rest,
             column,
             order,
             total,
-            missing: needed - self.done[column],
             needed,
         })
     }
 
+    /// What a label comes to with the devices in `self.left` left over.
+    fn step(&self, index: u32, label: &Label, usage: Usage) -> Step {
+        let problem = self.problem;
+        let none =
+            Step { index, usage, load: label.load, set: usize::MAX, column: 0, worth: 0.0, crossing: 0.0, left: 0 };
+        let Some(set) = problem.prices.set(&self.left) else { return none };
+        let (prices, column) = (&problem.prices.sets[set], problem.prices.column(set));
+        Step {
+            set,
+            column,
+            worth: problem.prices.worth(set, &self.left) * self.ceiling + SAFETY * problem.total[column],
+            crossing: if prices.member[0] { 0.0 } else { prices.least },
+            left: self.bounds.first().map_or(0, |bound| bound.chain.counts.index(&self.left)),
+            ..none
+        }
+    }
+
     /// The next unit that may join on the present level; those before it are out.
-    fn candidate(&mut self, frame: Frame, window: &Window) -> Option<u32> {
-        let level = self.frames.len() - 1;
+    fn candidate(&mut self, window: &Window) -> Option<u32> {
+        let frame = self.frames.last_mut()?;
         let mut lost = frame.lost;
         if frame.next > frame.start {
             let out = self.pool[frame.next - 1];
@@ -267,10 +329,9 @@ impl<'a> Walk<'a> {
         } else if frame.next == frame.end {
             return None;
         }
-        let top = &mut self.frames[level];
-        top.lost = lost;
-        top.next += 1;
-        Some(self.pool[frame.next])
+        frame.lost = lost;
+        frame.next += 1;
+        Some(self.pool[frame.next - 1])
     }
 
     /// Leaves the present level and the unit that opened it.
@@ -326,7 +387,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Looks at the part as it is; false when nothing that it grows into can be of use.
-    fn visit(&mut self, start: u32, window: &Window) -> bool {
+    fn visit(&mut self, window: &Window) -> bool {
         let problem = self.problem;
         let (row, kept) = (self.growth.row(), self.growth.mark.kept);
         if window.kinds.iter().all(|&kind| problem.least(row, kept, kind) >= self.ceiling) {
@@ -337,55 +398,68 @@ impl<'a> Walk<'a> {
         }
         options(problem, &self.growth, self.ceiling, &mut self.options);
         if !self.options.is_empty() {
-            self.offer(start, window);
+            self.offer(window);
         }
         true
     }
 
     /// Puts the part on every device that may hold it, on top of every label.
-    fn offer(&mut self, start: u32, window: &Window) {
-        let problem = self.problem;
-        let full = self.size == problem.len();
+    fn offer(&mut self, window: &Window) {
+        let full = self.size == self.problem.len();
         let mut target = None;
-        for (index, label) in window.labels.iter().enumerate() {
-            for option in 0..self.options.len() {
-                let (load, kind, replicas) = self.options[option];
-                let load = [load[0].max(label.load[0]), load[1].max(label.load[1])];
+        for option in 0..self.options.len() {
+            let (own, kind, replicas) = self.options[option];
+            let steps = &window.steps[self.slots[kind] + replicas as usize - 1];
+            self.steps += steps.len() / 4;
+            for step in steps {
+                let load = [own[0].max(step.load[0]), own[1].max(step.load[1])];
                 if load[0] + load[1] >= self.ceiling {
                     continue;
                 }
-                let Some(usage) = self.fields.take(label.usage, kind, replicas) else { continue };
-                let parent = (start, index as u32);
-                let new = Label { usage, load, parent, kind: kind as u32, replicas };
+                let new = Label {
+                    usage: step.usage,
+                    load,
+                    parent: (window.start, step.index),
+                    kind: kind as u32,
+                    replicas,
+                };
                 if full {
                     self.finish(new);
-                    continue;
-                }
-                self.fields.all_left(usage, &mut self.left);
-                let mut rest = Rest { done: &self.done, part: self.growth.row(), crossing: 0.0 };
-                if !rest.possible(problem, &self.left, self.ceiling) {
-                    continue;
-                }
-                if !self.bounds.iter().all(|bound| bound.possible(&rest, &self.left, 0.0)) {
-                    continue;
-                }
-                let (id, entered) = *target.get_or_insert_with(|| self.table.intern(&self.set));
-                if entered {
-                    self.table.entry_mut(id).crossing = self.crossing();
-                    self.waiting[self.size].push(id);
-                    target = Some((id, false));
-                }
-                let crossing = &self.table.entry(id).crossing;
-                rest.crossing = crossing[0];
-                let bounds = self.bounds.iter().zip(&crossing[1..]);
-                if rest.possible(problem, &self.left, self.ceiling)
-                    && bounds.into_iter().all(|(bound, &side)| bound.possible(&rest, &self.left, side))
-                {
-                    let fields = &self.fields;
-                    self.table.update(id, |labels| labels::insert(labels, fields, new));
+                } else if self.possible(window, step, &[0.0; 3]) {
+                    let id = *target.get_or_insert_with(|| self.enter());
+                    if self.possible(window, step, &self.table.entry(id).crossing) {
+                        self.table.update(id, |labels| labels::insert(labels, &self.fields, new));
+                    }
                 }
             }
         }
+    }
+
+    /// Whether the devices left over might do the rest, transfers across the cut included.
+    fn possible(&self, window: &Window, step: &Step, crossing: &[f64; 3]) -> bool {
+        if step.set == usize::MAX {
+            return false;
+        }
+        let row = self.growth.row();
+        if window.rest[step.column + 1] - row[step.column + 1] > 0.5 {
+            return false;
+        }
+        let work = window.rest[step.column] - row[step.column];
+        let slack = SAFETY * self.problem.total[step.column];
+        work + crossing[0] * step.crossing <= step.worth
+            && self.bounds.iter().zip(&crossing[1..]).all(|(bound, side)| {
+                work + side * step.crossing <= bound.offers.at(step.set, bound.place, step.left) + slack
+            })
+    }
+
+    /// Index of the present downset.
+    fn enter(&mut self) -> u32 {
+        let (id, new) = self.table.intern(&self.set);
+        if new {
+            self.table.entry_mut(id).crossing = self.crossing();
+            self.waiting[self.size].push(id);
+        }
+        id
     }
 
     /// The least time that devices above the cut spend on what crosses it: on all of it, and on what each chain does
@@ -430,18 +504,32 @@ struct Bound<'a> {
     place: usize,
 }
 
-impl Bound<'_> {
-    /// Whether devices left over might do the rest, of which `side` is the time for transfers on the side.
-    fn possible(&self, rest: &Rest<'_>, left: &[u32], side: f64) -> bool {
-        self.chain.possible_rest(&self.offers, self.place, rest, left, side)
-    }
+/// A label with one more part on top: what it takes, and what the devices left can do.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    index: u32,
+    usage: Usage,
+    load: Load,
+    /// The prices that fit the devices left, and their column.
+    set: usize,
+    column: usize,
+    /// Worth of the devices left, with slack.
+    worth: f64,
+    /// Price of time spent on what crosses the cut.
+    crossing: f64,
+    /// Index of the devices left among a chain's offers.
+    left: usize,
 }
 
 /// What a part on top of some downset is for.
 struct Window {
+    start: u32,
     /// Kinds that some label has left.
     kinds: Vec<usize>,
-    labels: Vec<Label>,
+    /// By kind and replicas.
+    steps: Vec<Vec<Step>>,
+    /// Sums over all that is not below.
+    rest: Vec<f64>,
     /// Column of the prices, and their set's position where it is known what comes after each unit.
     column: usize,
     order: usize,
