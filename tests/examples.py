@@ -51,6 +51,49 @@ def diamond() -> Document:
     }
 
 
+def placeable(id_: int, backward: int = 0, **more: object) -> Document:
+    """A node of a placement workload."""
+    return {
+        "id": id_,
+        "supportedOnFpga": True,
+        "cpuLatency": 10,
+        "fpgaLatency": 2,
+        "isBackwardNode": backward,
+        "size": 100,
+        **more,
+    }
+
+
+def placement() -> Document:
+    """Forward 5 -> {-6, 7} -> 8; backward 18 -> 15 in the colour classes of 8 and 5."""
+    return {
+        "maxFPGAs": 2,
+        "maxCPUs": 1,
+        "maxSizePerFPGA": 1e3,
+        "nodes": [
+            placeable(5, colorClass=2**31 - 1, name="in"),
+            placeable(-6, supportedOnFpga=0),
+            placeable(7, fpgaLatency=3),
+            placeable(8, colorClass=-4, size=0),
+            placeable(18, 1, colorClass=-4),
+            placeable(15, 1, colorClass=2**31 - 1, fpgaLatency=4.5),
+        ],
+        "edges": [
+            {"sourceId": 5, "destId": -6, "cost": 1},
+            {"sourceId": 5, "destId": 7, "cost": 1},
+            {"sourceId": -6, "destId": 8, "cost": 0.5},
+            {"sourceId": 7, "destId": 8, "cost": 0.25},
+            {"sourceId": 8, "destId": 18, "cost": 0},
+            {"sourceId": 18, "destId": 15, "cost": 2},
+        ],
+    }
+
+
+def split() -> Document:
+    """A split of `placement` that leaves its backward nodes to their colour classes."""
+    return {"fpgas": [{"nodes": [5, 7]}, {"nodes": [8]}], "cpus": [{"nodes": [-6]}, {"nodes": []}]}
+
+
 def profiled(node: str, forward: str, backward: str, activation: str, parameters: str) -> str:
     """A line of a PipeDream profile."""
     return (

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from os import PathLike
+from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import msgspec
@@ -165,6 +166,8 @@ def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
     """The typed parts of a value, each with its path."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
+    if value is not None and get_origin(kind) is UnionType and len(others := _without_none(kind)) == 1:
+        kind = others[0]
     if isinstance(value, list) and get_origin(kind) is list:
         (item,) = get_args(kind)
         yield from ((f"{path}[{position}]", part, item) for position, part in enumerate(value))
@@ -177,6 +180,11 @@ def _parts(value: Any, kind: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
         for field in msgspec.structs.fields(kind):
             if field.encode_name in value:
                 yield f"{path}.{field.encode_name}", value[field.encode_name], field.type
+
+
+def _without_none(kind: Any) -> list[Any]:
+    """The types of a union that are not None's."""
+    return [part for part in get_args(kind) if part is not NoneType]
 
 
 class _Key(str):
