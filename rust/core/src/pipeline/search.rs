@@ -36,7 +36,8 @@ pub struct Outcome {
     pub value: f64,
     /// No plan is better than this. Infinite when there is provably no plan.
     pub lower_bound: f64,
-    /// Why the search ended early; `None` when it went through or reached the gap.
+    /// Why the search ended early; `None` when it went through or reached the gap. [`Stop::MemoryLimit`] also when the
+    /// part of a large lattice that was looked at has no plan.
     pub stopped: Option<Stop>,
     /// Number of downsets that were looked at.
     pub downsets: usize,
@@ -104,7 +105,9 @@ pub fn solve(
         problem: &problem,
     };
     let stopped = search.run(progress).err();
-    Ok(search.state.outcome(stopped))
+    // A part of the lattice without a plan proves nothing.
+    let undecided = search.state.best.is_none() && search.state.low.is_finite();
+    Ok(search.state.outcome(stopped.or(undecided.then_some(Stop::MemoryLimit))))
 }
 
 struct Search<'a> {
