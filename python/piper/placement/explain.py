@@ -104,10 +104,11 @@ def _counted(count: int, noun: str) -> str:
 
 def _named(workload: PlacementWorkload, units: list[_Unit]) -> str:
     first = workload.nodes[units[0].nodes[0]]
-    name = f"node {first.id} ({first.name})"
-    if len(units[0].nodes) > 1:
-        name += f" with the {len(units[0].nodes) - 1} others of its colour class"
-    return f"{name}, like {len(units) - 1} more," if len(units) > 1 else name
+    text = f"node {first.id}" if first.name == str(first.id) else f"node {first.id} ({first.name})"
+    others = len(units[0].nodes) - 1
+    if others:
+        text += f" with the {others} {'other' if others == 1 else 'others'} of its colour class"
+    return f"{text}, like {len(units) - 1} more," if len(units) > 1 else text
 
 
 def _least_memory(workload: PlacementWorkload, rules: Rules, deadline: float) -> float | None:
