@@ -33,7 +33,8 @@ def gpt(layers: int = LAYERS, **keys: object) -> Model:
 
 
 def evaluate(cluster: str = "1x8:a100-80gb", model: Model | None = None, **options: Any) -> Prediction:
-    configuration = piper.Configuration(**({"tensor_parallel": 8, "attention": "unfused"} | options))
+    chosen: dict[str, Any] = {"tensor_parallel": 8, "attention": "unfused"} | options
+    configuration = piper.Configuration(**chosen)
     found = piper.evaluate(model or gpt(), configuration, cluster)
     assert isinstance(found, Prediction)
     return found

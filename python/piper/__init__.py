@@ -13,6 +13,7 @@ on purpose is a `PiperError`, whose text is one line that says what is wrong and
 
 from piper._core import __version__
 from piper.costs.cluster import Cluster
+from piper.costs.devices import use_devices
 from piper.errors import InfeasibleError, InputError, LimitError, PiperError
 from piper.evaluation import Evaluation, evaluate
 from piper.inspection import inspect
@@ -49,4 +50,5 @@ __all__ = [
     "load",
     "place",
     "plan",
+    "use_devices",
 ]

@@ -27,7 +27,25 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def _use_devices(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    """Add the devices of a file to the catalogue before any other option is read."""
+    from piper.costs.devices import use_devices
+
+    if value is not None:
+        use_devices(value)
+        context.call_on_close(lambda: use_devices(None))
+
+
 model_options = together(
+    click.option(
+        "--devices-file",
+        type=click.Path(),
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=_use_devices,
+        help="Devices of your own (TOML); PIPER_DEVICES in the environment does the same.",
+    ),
     click.option("--dim", "dims", type=DIMENSION, multiple=True, help="Size of a symbolic dimension (ONNX)."),
     click.option("--shape", "shapes", type=SHAPE, multiple=True, help="Shape of an input, as INPUT:1x128 (ONNX)."),
     click.option(

@@ -5,8 +5,8 @@ for all models.
 """
 
 from piper.costs.cluster import Cluster
-from piper.costs.devices import Device, device, device_names
+from piper.costs.devices import Device, device, device_names, use_devices
 from piper.costs.operators import operator_seconds
 from piper.costs.workload import workload_from_model
 
-__all__ = ["Cluster", "Device", "device", "device_names", "operator_seconds", "workload_from_model"]
+__all__ = ["Cluster", "Device", "device", "device_names", "operator_seconds", "use_devices", "workload_from_model"]

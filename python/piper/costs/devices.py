@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from os import PathLike, fspath
+from typing import Any
 
 import msgspec
 
 from piper.costs.units import parse_bytes
+from piper.costs.user_devices import extended
 from piper.errors import InputError
+from piper.formats.source import one_line, quoted, shown
+
+VARIABLE = "PIPER_DEVICES"
+"""Of the environment: a file with devices of the user's own."""
 
 _WIDER: Mapping[str, tuple[str, ...]] = {
     "float8": ("bfloat16", "float16", "float32"),
@@ -158,9 +166,69 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     alias: dict[str, str]
 
 
+Catalogue = tuple[dict[str, Device], dict[str, str]]
+_chosen: list[str] = []
+"""The file of `use_devices`, if there is one."""
+
+
+def use_devices(path: str | PathLike[str] | None) -> None:
+    """Add the devices of a TOML file to the catalogue, in place of those of any file before.
+
+    The variable ``PIPER_DEVICES`` of the environment does the same without a call.
+
+    Args:
+        path: a file of the form of Piper's own catalogue; None for no file.
+
+    Raises:
+        InputError: the file cannot be read, or a row is not what was expected.
+    """
+    if path is None:
+        _chosen.clear()
+        return
+    _of_file(fspath(path))
+    _chosen[:] = [fspath(path)]
+
+
+def _catalogue() -> Catalogue:
+    path = _chosen[0] if _chosen else os.environ.get(VARIABLE)
+    return _of_file(path) if path else _built_in()
+
+
 @cache
-def _catalogue() -> tuple[dict[str, Device], dict[str, str]]:
-    text = files("piper.costs").joinpath("devices.toml").read_text(encoding="utf-8")
-    content = msgspec.convert(tomllib.loads(text), _File)
+def _built_in() -> Catalogue:
+    return _devices(_tables())
+
+
+@lru_cache(maxsize=4)
+def _of_file(path: str) -> Catalogue:
+    tables = extended(_tables(), path)
+    try:
+        found = _devices(tables)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{shown(path)}: {one_line(str(error), 160)}") from None
+    devices, aliases = found
+    for name, device in devices.items():
+        try:
+            _ = device.memory_bytes
+        except InputError as error:
+            raise InputError(f"{shown(path)}: device.{one_line(name, 60)}: memory: {error}") from None
+    for name, target in aliases.items():
+        if target not in devices:
+            raise InputError(f"{shown(path)}: alias.{one_line(name, 60)}: {quoted(target)} is no device")
+    return found
+
+
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(files("piper.costs").joinpath("devices.toml").read_text(encoding="utf-8"))
+
+
+def _devices(tables: dict[str, Any]) -> Catalogue:
+    content = msgspec.convert(tables, _File)
+    for name, row in content.device.items():
+        for value, table in ((row.family, content.family), (row.unsupported, content.unsupported)):
+            if value is not None and value not in table:
+                raise msgspec.ValidationError(f"device.{name}: there is no {value!r}; expected {', '.join(table)}")
+        if not row.flops:
+            raise msgspec.ValidationError(f"device.{name}: flops is empty; expected a rate for float32")
     rows = {name: row.device(name, content.family, content.unsupported) for name, row in content.device.items()}
     return rows, content.alias
