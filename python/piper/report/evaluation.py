@@ -5,22 +5,31 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from piper.evaluation import Evaluation
+from piper.costs.units import format_bytes
+from piper.evaluation import Evaluation, Violation
 from piper.report.numbers import percent_text, time_text
-from piper.report.stages import stage_table
+from piper.report.stages import StageTable
 from piper.report.text import safe
+
+_COUNTS = ("devices", "replicas", "max-data-parallel", "max-tensor-parallel", "stages", "max-stages")
+"""Rules with a limit that counts something."""
 
 
 def evaluation_table(evaluation: Evaluation) -> Group:
     """Headline, one row a stage, one line a violation."""
     parts: list[RenderableType] = [
         _headline(evaluation),
-        stage_table(evaluation.stages, evaluation.layers, evaluation.memory_bytes, evaluation.time_unit),
+        StageTable(evaluation.stages, evaluation.layers, evaluation.memory_bytes, evaluation.time_unit),
     ]
-    for violation in evaluation.violations:
-        by = f" (by {violation.by:,.6g})" if violation.by else ""
-        parts.append(safe(f"violated: {violation.where}: {violation.rule}{by}", "red"))
+    parts += [safe(f"violated: {v.where}: {v.rule}{_excess(v)}", "red") for v in evaluation.violations]
     return Group(*parts)
+
+
+def _excess(violation: Violation) -> str:
+    """By how much, for rules about quantities."""
+    if violation.rule == "memory":
+        return f" ({format_bytes(violation.by)} too much)"
+    return f" (by {violation.by:,.6g})" if violation.rule in _COUNTS else ""
 
 
 def _headline(evaluation: Evaluation) -> Text:

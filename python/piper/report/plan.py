@@ -9,7 +9,7 @@ from rich.text import Text
 from piper.costs.units import format_bytes
 from piper.planning.result import Baseline, Plan
 from piper.report.numbers import percent_text, time_text
-from piper.report.stages import stage_table
+from piper.report.stages import StageTable
 from piper.report.tables import bare_table
 from piper.report.text import safe
 
@@ -18,7 +18,7 @@ def plan_table(plan: Plan) -> Group:
     """Headline, one row a stage, one row a baseline."""
     parts: list[RenderableType] = [
         _headline(plan),
-        stage_table(plan.stages, plan.layers, plan.memory_bytes, plan.time_unit),
+        StageTable(plan.stages, plan.layers, plan.memory_bytes, plan.time_unit),
     ]
     if plan.baselines:
         parts.append(_baselines(plan))
