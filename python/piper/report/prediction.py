@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group
+from rich.table import Table
 from rich.text import Text
 
 from piper.costs.units import format_bytes
@@ -14,25 +17,32 @@ from piper.report.text import safe
 
 
 def prediction_table(prediction: Prediction) -> Group:
-    """Headline, then times of a microbatch and memory of each kind of stage."""
+    """Headline, then times of a microbatch and of a batch, and memory of each kind of stage."""
+    alike = _alike(prediction.stages)
+    return Group(_headline(prediction), _times(alike), Text(""), _memory(alike))
+
+
+def _times(stages: Sequence[tuple[list[int], PredictedStage]]) -> Table:
     table = bare_table()
-    for name in ("stages", "layers"):
-        table.add_column(name)
-    names = ("forward", "backward", "transfer", "resync", "optimizer step")
-    parts = ("weights", "gradients", "optimizer", "activations", "reserve", "total")
-    for name in (*names, *parts):
+    table.add_column("stages")
+    for name in ("layers", "forward", "backward", "transfer", "resync", "optimizer step", "in flight"):
         table.add_column(name, justify="right")
-    for numbers, stage in _alike(prediction.stages):
+    for numbers, stage in stages:
         times = (stage.forward, stage.backward, stage.transfer, stage.resync, stage.optimizer)
-        memory = stage.memory
-        sizes = (getattr(memory, name) for name in parts)
-        table.add_row(
-            numbers_text(numbers),
-            str(len(stage.layers)),
-            *(time_text(time, "s") for time in times),
-            *(format_bytes(size) for size in sizes),
-        )
-    return Group(_headline(prediction), table)
+        cells = (time_text(time, "s") for time in times)
+        table.add_row(numbers_text(numbers), str(len(stage.layers)), *cells, f"{stage.in_flight:g}")
+    return table
+
+
+def _memory(stages: Sequence[tuple[list[int], PredictedStage]]) -> Table:
+    table = bare_table()
+    table.add_column("stages")
+    parts = ("weights", "gradients", "optimizer", "activations", "reserve", "total")
+    for name in parts:
+        table.add_column(name, justify="right")
+    for numbers, stage in stages:
+        table.add_row(numbers_text(numbers), *(format_bytes(getattr(stage.memory, name)) for name in parts))
+    return table
 
 
 def _alike(stages: tuple[PredictedStage, ...]) -> list[tuple[list[int], PredictedStage]]:
