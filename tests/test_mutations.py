@@ -5,6 +5,7 @@ PIPER_MUTATIONS is the number of copies for each reader; the same number gives t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -12,20 +13,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from examples import CONFIGS
+from examples import CONFIGS, placement
 from mutate import mutated
 from mutate_onnx import mutated_model
 from shared import shared_path
 
 from piper import _core
-from piper.errors import InputError
+from piper.errors import InfeasibleError, InputError, LimitError
 from piper.formats.detect import kind_of
 from piper.formats.huggingface import load_huggingface
-from piper.formats.pipedream import load_pipedream
+from piper.formats.pipedream import load_pipedream, load_pipedream_placement
 from piper.formats.piper_json import load_piper
+from piper.formats.placement_json import load_placement
 from piper.formats.plan_json import load_plan
+from piper.formats.split_json import load_split
 from piper.model import Model
 from piper.onnx import load_onnx
+from piper.placement.place import place
+from piper.placement.workload import Part, Rules
 from piper.workload import Limits, Stage, Workload
 
 MUTATIONS = int(os.environ.get("PIPER_MUTATIONS", "1000"))
@@ -106,6 +111,50 @@ def test_pipedream_profiles(tmp_path: Path) -> None:
     folder = shared_path("workloads", "pipedream")
     seeds = [folder / "gnmt.txt", folder / "vgg16.txt"]
     assert survive(read, seeds, tmp_path / "profile") > 0
+
+
+def test_placement_workloads(tmp_path: Path) -> None:
+    def read(path: Path) -> None:
+        workload = load_placement(path)
+        everything = Part(None, 1, tuple(range(len(workload.nodes))))
+        assert _core.place_score(workload, Rules(), [everything]).value >= 0
+
+    folder = shared_path("workloads", "placement", "throughput")
+    small = tmp_path / "small"
+    small.write_text(json.dumps(placement(), indent=1))
+    seeds = [small, folder / "layer_bert24_training.json", folder / "operator_bert_l-3_inference.json"]
+    assert survive(read, seeds, tmp_path / "workload") > 0
+
+
+def test_small_placement_workloads_are_solved(tmp_path: Path) -> None:
+    def read(path: Path) -> None:
+        with contextlib.suppress(InfeasibleError, LimitError):
+            placed = place(path, time_limit=1, threads=1)
+            assert placed.lower_bound <= placed.max_load
+
+    seed = tmp_path / "seed"
+    seed.write_text(json.dumps(placement(), indent=1))
+    assert survive(read, [seed], tmp_path / "workload") > 0
+
+
+def test_profiles_as_placement_workloads(tmp_path: Path) -> None:
+    folder = shared_path("workloads", "pipedream")
+    seeds = [folder / "gnmt.txt", folder / "vgg16.txt"]
+    taken = survive(
+        lambda path: load_pipedream_placement(path, accelerators=2, bandwidth=1e9), seeds, tmp_path / "profile"
+    )
+    assert taken > 0
+
+
+def test_splits(tmp_path: Path) -> None:
+    workload = load_placement(shared_path("workloads", "placement", "throughput", "layer_bert24_training.json"))
+    seed = shared_path("workloads", "placement", "splits", "bert24_training_expert.json")
+
+    def read(path: Path) -> None:
+        verdict = _core.place_score(workload, Rules(), list(load_split(path, workload)))
+        assert verdict.value >= 0
+
+    assert survive(read, [seed], tmp_path / "split") > 0
 
 
 def test_plans(tmp_path: Path) -> None:
