@@ -13,7 +13,7 @@ from piper.costs.units import format_bytes, format_count
 from piper.inspection.model import LayerRow, ModelInspection
 from piper.inspection.workload import WorkloadInspection, plain_tmpc
 from piper.report.numbers import time_text
-from piper.report.runs import numbers_text
+from piper.report.runs import degrees_text, numbers_text
 from piper.report.tables import bare_table
 from piper.report.text import safe
 from piper.workload import Layer
@@ -21,14 +21,17 @@ from piper.workload import Layer
 
 def model_table(inspection: ModelInspection) -> Group:
     """Totals, then one row for each distinct layer with the number of its repeats."""
-    table = _table(["layer", "operators", "FLOPs", "weights", "activations", "moved", "tensor parallel"], inspection)
-    for row in _distinct(inspection.rows()):
+    columns = ["layer", "numbers", "operators", "FLOPs", "weights", "activations", "moved", "tensor parallel"]
+    table = _table(columns, inspection)
+    for rows in _alike_rows(inspection.rows()):
+        row = rows[0]
         name = row.layer.block or row.layer.name
         cells: list[RenderableType] = [
             safe(f"{row.repeats} x {name}" if row.repeats > 1 else name),
+            numbers_text(row.id for row in rows),
             str(len(row.layer.operators)),
             *_sums(row.flops, row.weight_bytes, row.activation_bytes, row.bytes_moved),
-            ", ".join(str(degree) for degree in row.layer.degrees),
+            degrees_text(row.layer.degrees),
         ]
         table.add_row(*cells, *_seconds(row.seconds))
     return Group(_model_headline(inspection), table, *_notes(inspection))
@@ -83,7 +86,7 @@ def _layer_cells(layers: Sequence[Layer], unit: Literal["s"] | None) -> list[Ren
         numbers_text(layer.id for layer in layers),
         " to ".join(text for text, _ in (times[:1] + times[-1:] if len(times) > 1 else times)),
         *(format_bytes(size) for size in sizes[0]),
-        ", ".join(str(degree) for degree in sorted(first.tmpcs)),
+        degrees_text(sorted(first.tmpcs)),
         safe(", ".join(dict.fromkeys(t.id for degree in sorted(first.tmpcs) for t in first.tmpcs[degree]))),
     ]
 
@@ -123,16 +126,12 @@ def _table(columns: list[str], inspection: ModelInspection) -> Table:
     return table
 
 
-def _distinct(rows: Iterable[LayerRow]) -> list[LayerRow]:
-    """The first layer of each block, and every layer that is no block."""
-    seen: set[str] = set()
-    kept = []
+def _alike_rows(rows: Iterable[LayerRow]) -> list[list[LayerRow]]:
+    """The layers of each block, and every layer that is no block on its own; in order of the first."""
+    groups: dict[str | int, list[LayerRow]] = {}
     for row in rows:
-        if row.layer.block is None or row.layer.block not in seen:
-            kept.append(row)
-        if row.layer.block is not None:
-            seen.add(row.layer.block)
-    return kept
+        groups.setdefault(row.id if row.layer.block is None else row.layer.block, []).append(row)
+    return list(groups.values())
 
 
 def _sums(flops: int, weights: int, activations: int, moved: int) -> list[str]:

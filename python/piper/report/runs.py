@@ -7,6 +7,8 @@ from itertools import groupby
 
 MOST_BLOCKS = 4
 """Blocks that are named before a list is cut in the middle."""
+MOST_DEGREES = 5
+"""Degrees of tensor parallelism that are named."""
 
 
 def numbers_text(numbers: Iterable[int]) -> str:
@@ -17,6 +19,14 @@ def numbers_text(numbers: Iterable[int]) -> str:
         parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
     if len(parts) > MOST_BLOCKS:
         parts = [*parts[: MOST_BLOCKS - 1], "...", parts[-1]]
+    return ", ".join(parts)
+
+
+def degrees_text(degrees: Sequence[int]) -> str:
+    """All degrees, or of many the first and the last: ``1, 2, 3, 4, ..., 64``."""
+    parts = [str(degree) for degree in degrees]
+    if len(parts) > MOST_DEGREES:
+        parts = [*parts[: MOST_DEGREES - 1], "...", parts[-1]]
     return ", ".join(parts)
 
 
