@@ -128,7 +128,8 @@ def fix_inputs(inputs: Sequence[ValueInfoProto], fixing: Fixing, where: str) -> 
         result[name] = checked_shape(tuple(sizes), f"{where}: input {name!r}")
     if fixing.missing:
         open_names = "; ".join(f"{name} ({', '.join(places)})" for name, places in sorted(fixing.missing.items()))
-        raise InputError(f"{where}: give a size to each open dimension: {open_names}")
+        some = min(fixing.missing)
+        raise InputError(f"{where}: give a size to each open dimension, as --dim {some}=1 does: {open_names}")
     return result
 
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 from piper import _core
+from piper.costs.units import format_seconds
 from piper.errors import LimitError, PiperError
 from piper.planning.effort import RunningEffort
 from piper.planning.explain import infeasible
@@ -53,11 +54,13 @@ def _without_plan(problem: Problem, solution: _core.Solution) -> PiperError | In
     if math.isinf(solution.lower_bound):
         return infeasible(problem)
     if solution.status == "interrupted":
-        return Interrupted(f"interrupted before any plan was found; {_bound(solution)}")
+        return Interrupted(f"interrupted before any plan was found; {_bound(problem, solution)}")
     if solution.status in ("time limit", "memory limit"):
-        return LimitError(f"the {solution.status} was reached before any plan was found; {_bound(solution)}")
-    return LimitError(f"the search that fits into the memory limit found no plan; {_bound(solution)}")
+        return LimitError(f"the {solution.status} was reached before any plan was found; {_bound(problem, solution)}")
+    return LimitError(f"the search that fits into the memory limit found no plan; {_bound(problem, solution)}")
 
 
-def _bound(solution: _core.Solution) -> str:
-    return f"no plan can take less than {solution.lower_bound:g} per sample"
+def _bound(problem: Problem, solution: _core.Solution) -> str:
+    seconds = problem.workload.time_unit == "s"
+    bound = format_seconds(solution.lower_bound) if seconds else f"{solution.lower_bound:.6g}"
+    return f"no plan can take less than {bound} per microbatch"
