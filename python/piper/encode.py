@@ -100,8 +100,8 @@ def layers_document(layers: tuple[PlannedLayer, ...]) -> list[dict[str, Any]]:
 
 
 def finite(value: float) -> float | None:
-    """JSON has no infinity: null stands for it."""
-    return value if math.isfinite(value) else None
+    """JSON has no infinity: null stands for it. Nor is -0, which an empty sum may be, of use to anyone."""
+    return value + 0.0 if math.isfinite(value) else None
 
 
 def _known(result: Plan | Evaluation) -> dict[str, Any]:

@@ -46,7 +46,7 @@ SPLIT_ONLY = (
 )
 
 
-@click.command("evaluate")
+@click.command("evaluate", short_help="Score a plan or a split, or predict a configuration.")
 @click.argument("model")
 @click.argument("result", required=False)
 @model_options

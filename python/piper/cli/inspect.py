@@ -11,7 +11,7 @@ from piper.cli.output import Output
 from piper.cli.subject import cluster_argument, reading_arguments
 
 
-@click.command("inspect")
+@click.command("inspect", short_help="Show layers, operators, counts and where they come from.")
 @click.argument("model", required=False)
 @model_options
 @click.option("--microbatch-size", type=COUNT, metavar="B", help="Samples in a microbatch [1].")

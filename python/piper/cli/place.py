@@ -16,7 +16,7 @@ from piper.errors import InfeasibleError
 ALGORITHMS = ("auto", "dp", "dpl", "local-search", "pipedream", "partition", "single")
 
 
-@click.command("place")
+@click.command("place", short_help="Put operators on accelerators and CPUs.")
 @click.argument("model")
 @model_options
 @placement_options

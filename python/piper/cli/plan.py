@@ -23,7 +23,7 @@ from piper.encode import infeasible_document
 from piper.errors import InfeasibleError
 
 
-@click.command("plan")
+@click.command("plan", short_help="Plan a training pipeline.")
 @click.argument("model")
 @model_options
 @cluster_options
