@@ -157,15 +157,16 @@ def _predicted(
     flops = 3.0 * model.flops * runs
     again = sized.repeated_flops() * runs
     peak = sized.machine.device.peak(matmul_dtype(model))
+    rate = 1 / seconds if seconds > 0 else 0.0
     return Prediction(
         name=model.name,
         configuration=configuration,
         arrangement=arrangement,
         iteration_time=seconds,
-        tflops_per_device=(flops + again) / seconds / arrangement.devices / 1e12,
-        mfu=flops / seconds / arrangement.devices / peak,
-        samples_per_second=arrangement.global_batch / seconds,
-        tokens_per_second=None if model.tokens is None else model.tokens * runs / seconds,
+        tflops_per_device=(flops + again) * rate / arrangement.devices / 1e12,
+        mfu=flops * rate / arrangement.devices / peak,
+        samples_per_second=arrangement.global_batch * rate,
+        tokens_per_second=None if model.tokens is None else model.tokens * runs * rate,
         bubble=waiting,
         stages=stages,
         memory_bytes=cluster.memory_bytes,
