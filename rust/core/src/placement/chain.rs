@@ -28,7 +28,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     /// `None` when there are more than `most`.
-    fn new(problem: &Problem<'_>, most: usize) -> Option<Self> {
+    fn new(problem: &Problem, most: usize) -> Option<Self> {
         let mut counts = Self { strides: Vec::new(), sizes: Vec::new(), len: 1 };
         for kind in &problem.kinds {
             counts.strides.push(counts.len);
@@ -49,7 +49,7 @@ impl Counts {
 
 /// A chain with what a part between any two of its places holds at least.
 pub(crate) struct Chain<'a> {
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     pub(crate) counts: Counts,
     places: usize,
     /// By unit: whether it is on the chain.
@@ -74,7 +74,7 @@ impl<'a> Chain<'a> {
     /// Chains along the path with the most work, and along the path with the costliest transfers.
     ///
     /// Time `O(N (V + E) + N^2 W)` for `N` places and rows of `W` columns.
-    pub(crate) fn all(problem: &'a Problem<'a>) -> Vec<Self> {
+    pub(crate) fn all(problem: &'a Problem) -> Vec<Self> {
         let Some(set) = problem.prices.all() else { return Vec::new() };
         let column = problem.prices.column(set);
         let work = heaviest_path(problem, |_, unit| problem.row(unit)[column]);
@@ -87,7 +87,7 @@ impl<'a> Chain<'a> {
         paths.iter().filter_map(|path| Self::new(problem, path)).collect()
     }
 
-    fn new(problem: &'a Problem<'a>, path: &[u32]) -> Option<Self> {
+    fn new(problem: &'a Problem, path: &[u32]) -> Option<Self> {
         let sets = problem.prices.sets.len().max(1);
         let counts = Counts::new(problem, STEPS / FEWEST.pow(2) / sets)?;
         let places = path.len().min(PLACES).min((STEPS / counts.len / sets).isqrt());
@@ -227,7 +227,7 @@ struct Spans {
 }
 
 impl Spans {
-    fn new(problem: &Problem<'_>, chosen: &[u32]) -> Self {
+    fn new(problem: &Problem, chosen: &[u32]) -> Self {
         let places = chosen.len();
         let (mut first, mut last) = (vec![places; problem.len()], vec![0; problem.len()]);
         for (place, &unit) in chosen.iter().enumerate() {
@@ -254,7 +254,7 @@ impl Spans {
     }
 
     /// Sums over the units that are sure to be between two places, by pair of places.
-    fn rows(&self, problem: &Problem<'_>) -> Vec<f64> {
+    fn rows(&self, problem: &Problem) -> Vec<f64> {
         let (n, width) = (self.places + 1, problem.width);
         let mut rows = vec![0.0; n * n * width];
         // A unit is between `from` and `to` when `from < last` and `first < to`.
@@ -274,7 +274,7 @@ impl Spans {
     /// Transfers that a part between two places is sure to have, by pair of places.
     ///
     /// Time `O(N^2)` and `O(N)` a net, plus the places that it spans.
-    fn kept(&self, problem: &Problem<'_>) -> Vec<Load> {
+    fn kept(&self, problem: &Problem) -> Vec<Load> {
         let n = self.places + 1;
         let mut kept = vec![[0.0; 2]; n * n];
         // What begins at some end and goes on for all later ones.
@@ -347,7 +347,7 @@ fn accumulate(rows: &mut [f64], n: usize, width: usize) {
 }
 
 /// The path with the largest sum of a weight of its steps and their ends. Time `O(n + E)` weights.
-fn heaviest_path(problem: &Problem<'_>, weight: impl Fn(u32, u32) -> f64) -> Vec<u32> {
+fn heaviest_path(problem: &Problem, weight: impl Fn(u32, u32) -> f64) -> Vec<u32> {
     let mut best: Vec<(f64, Option<u32>)> = vec![(0.0, None); problem.len()];
     for unit in 0..problem.len() as u32 {
         for &next in problem.after(unit) {

@@ -31,7 +31,7 @@ pub(crate) struct Mark {
 
 /// A growing part.
 pub(crate) struct Growth<'a> {
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     counts: Vec<Count>,
     /// Sums over the units so far, one row for every unit that joined.
     rows: Vec<f64>,
@@ -41,7 +41,7 @@ pub(crate) struct Growth<'a> {
 
 impl<'a> Growth<'a> {
     /// The empty part with nothing below it.
-    pub(crate) fn new(problem: &'a Problem<'a>) -> Self {
+    pub(crate) fn new(problem: &'a Problem) -> Self {
         let none = Count { source: Place::Undecided, inside: 0, outside: 0 };
         Self {
             problem,

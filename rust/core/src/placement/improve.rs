@@ -11,7 +11,7 @@ use crate::progress::Stop;
 
 /// Draws orders, the same ones every time.
 pub(crate) struct Improver<'a> {
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     bases: Vec<Vec<u32>>,
     random: u64,
     draws: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Improver<'a> {
 }
 
 impl<'a> Improver<'a> {
-    pub(crate) fn new(problem: &'a Problem<'a>, bases: Vec<Vec<u32>>) -> Self {
+    pub(crate) fn new(problem: &'a Problem, bases: Vec<Vec<u32>>) -> Self {
         Self { problem, bases, random: 0x9e37_79b9_7f4a_7c15, draws: 0, steps: 0 }
     }
 

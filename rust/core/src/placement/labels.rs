@@ -1,6 +1,6 @@
 //! What partial splits have come to: devices used and largest loads, of which only the undominated ones are kept.
 
-use crate::placement::problem::{Kind, Load, Problem, SAFETY};
+use crate::placement::problem::{Kind, Load};
 
 /// Devices used, by kind: a field of bits a kind, with one bit to spare for comparisons of all fields at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,42 +86,12 @@ impl Label {
 }
 
 /// Adds a label unless another one is at least as good in everything; drops those that it beats.
-///
-/// Returns the change in the number of labels, and whether it was added.
-pub(crate) fn insert(labels: &mut Vec<Label>, fields: &Fields, new: Label) -> bool {
+pub(crate) fn insert(labels: &mut Vec<Label>, fields: &Fields, new: Label) {
     let beats =
         |a: &Label, b: &Label| a.load[0] <= b.load[0] && a.load[1] <= b.load[1] && fields.within(a.usage, b.usage);
     if labels.iter().any(|old| beats(old, &new)) {
-        return false;
+        return;
     }
     labels.retain(|old| !beats(&new, old));
     labels.push(new);
-    true
-}
-
-/// What is done below a downset, and what its cut costs: enough to see that the devices left cannot do the rest.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rest<'r> {
-    /// Sums over the units below.
-    pub(crate) done: &'r [f64],
-    /// Sums over the part on top of them.
-    pub(crate) part: &'r [f64],
-    /// The least time that devices above spend on what crosses the cut, unless CPUs are among them.
-    pub(crate) crossing: f64,
-}
-
-impl Rest<'_> {
-    /// Whether devices left over might do the rest with values below `ceiling`.
-    pub(crate) fn possible(&self, problem: &Problem<'_>, left: &[u32], ceiling: f64) -> bool {
-        let Some(set) = problem.prices.set(left) else { return false };
-        let column = problem.prices.column(set);
-        let rest = |at: usize| problem.total[at] - self.done[at] - self.part[at];
-        if rest(column + 1) > 0.5 {
-            return false;
-        }
-        let prices = &problem.prices.sets[set];
-        let crossing = if prices.member[0] { 0.0 } else { self.crossing * prices.least };
-        let slack = SAFETY * problem.total[column];
-        rest(column) + crossing <= problem.prices.worth(set, left) * ceiling + slack
-    }
 }

@@ -3,8 +3,9 @@
 //! Tarnawski et al., `NeurIPS` 2020, section 5.1.2: a Hamiltonian path along a topological order leaves `n + 1` downsets.
 
 use crate::placement::growth::Growth;
-use crate::placement::labels::{self, Fields, Label, Rest};
+use crate::placement::labels::{self, Fields, Label};
 use crate::placement::problem::{Load, Placed, Problem, add};
+use crate::placement::steps::{self, Steps, Unknown};
 use crate::progress::Stop;
 
 /// Steps between two looks at the observer.
@@ -22,41 +23,40 @@ pub(crate) struct Found {
 /// Time `O(P (L K R + d))` for `P` intervals whose load can be below the ceiling (at most `n^2 / 2`), `L` labels a
 /// position, `K` kinds of devices with up to `R` replicas, and units with `d` nets; space `O(n (L + K))`.
 pub(crate) fn best(
-    problem: &Problem<'_>,
+    problem: &Problem,
     order: &[u32],
     ceiling: f64,
-    steps: &mut usize,
+    taken: &mut usize,
     tick: &mut dyn FnMut() -> Result<(), Stop>,
 ) -> Result<Option<Found>, Stop> {
-    let fields = Fields::new(&problem.kinds);
     let mut line = Line {
         problem,
-        fields,
+        fields: Fields::new(&problem.kinds),
+        slots: steps::slots(problem),
         ceiling,
         at: vec![Vec::new(); order.len() + 1],
         options: Vec::new(),
-        left: Vec::new(),
     };
     line.at[0].push(Label::ROOT);
     let crossing = crossings(problem, order);
     let mut growth = Growth::new(problem);
     let mut done = vec![0.0; problem.width];
     let mut marks = Vec::new();
-    let mut next_tick = *steps + STEPS_A_TICK;
+    let mut next_tick = *taken + STEPS_A_TICK;
     for start in 0..order.len() {
-        if !line.at[start].is_empty() {
+        if let Some(steps) = Steps::new(problem, &line.fields, &line.at[start], &done, ceiling, &Unknown) {
             for end in start + 1..=order.len() {
-                *steps += 1 + line.at[start].len() * line.options.len() / 4;
-                if *steps >= next_tick {
-                    next_tick = *steps + STEPS_A_TICK;
+                *taken += 1 + line.options.len() * line.at[start].len() / 4;
+                if *taken >= next_tick {
+                    next_tick = *taken + STEPS_A_TICK;
                     tick()?;
                 }
                 marks.push(growth.mark);
                 growth.join(order[end - 1]);
-                let rest = Rest { done: &done, part: growth.row(), crossing: crossing[end] };
-                if !line.extend(start, end, &growth, &rest) {
+                if steps.hopeless(problem, growth.row(), growth.mark.kept, ceiling) {
                     break;
                 }
+                line.extend(start, end, &growth, &steps, crossing[end]);
             }
             while let Some(mark) = marks.pop() {
                 growth.leave(order[start + marks.len()], mark);
@@ -70,43 +70,33 @@ pub(crate) fn best(
 }
 
 struct Line<'a> {
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     fields: Fields,
+    slots: Vec<usize>,
     ceiling: f64,
     at: Vec<Vec<Label>>,
     options: Vec<(Load, usize, u32)>,
-    left: Vec<u32>,
 }
 
 impl Line<'_> {
-    /// Puts the interval on every device; false when no longer one can have a load below the ceiling.
-    fn extend(&mut self, start: usize, end: usize, growth: &Growth<'_>, rest: &Rest<'_>) -> bool {
-        let problem = self.problem;
-        let usable = |kind: &usize| problem.kinds[*kind].count > 0;
-        let mut kinds = (0..problem.kinds.len()).filter(usable);
-        if kinds.all(|kind| problem.least(growth.row(), growth.mark.kept, kind) >= self.ceiling) {
-            return false;
+    /// Puts an interval on every device, on top of every label.
+    fn extend(&mut self, start: usize, end: usize, growth: &Growth<'_>, steps: &Steps, crossing: f64) {
+        let row = growth.row();
+        if row[steps.column] < steps.least {
+            return;
         }
-        options(problem, growth, self.ceiling, &mut self.options);
-        let (before, after) = self.at.split_at_mut(end);
-        let last = after.len() == 1;
-        let target = &mut after[0];
-        for (index, label) in before[start].iter().enumerate() {
-            for &(load, kind, replicas) in &self.options {
-                let load = [load[0].max(label.load[0]), load[1].max(label.load[1])];
-                if load[0] + load[1] >= self.ceiling {
-                    continue;
-                }
-                let Some(usage) = self.fields.take(label.usage, kind, replicas) else { continue };
-                self.fields.all_left(usage, &mut self.left);
-                if last || rest.possible(problem, &self.left, self.ceiling) {
-                    let parent = (start as u32, index as u32);
-                    let new = Label { usage, load, parent, kind: kind as u32, replicas };
-                    labels::insert(target, &self.fields, new);
+        options(self.problem, growth, self.ceiling, &mut self.options);
+        let last = end + 1 == self.at.len();
+        for &(own, kind, replicas) in &self.options {
+            for step in &steps.by_slot[self.slots[kind] + replicas as usize - 1] {
+                let load = [own[0].max(step.load[0]), own[1].max(step.load[1])];
+                if load[0] + load[1] < self.ceiling && (last || steps.work(row, step, crossing).is_some()) {
+                    let parent = (start as u32, step.index);
+                    let new = Label { usage: step.usage, load, parent, kind: kind as u32, replicas };
+                    labels::insert(&mut self.at[end], &self.fields, new);
                 }
             }
         }
-        true
     }
 
     fn trace(&self, order: &[u32]) -> Option<Found> {
@@ -126,12 +116,7 @@ impl Line<'_> {
 }
 
 /// The devices that may hold the part with a value below `ceiling`.
-pub(crate) fn options(
-    problem: &Problem<'_>,
-    growth: &Growth<'_>,
-    ceiling: f64,
-    options: &mut Vec<(Load, usize, u32)>,
-) {
+pub(crate) fn options(problem: &Problem, growth: &Growth<'_>, ceiling: f64, options: &mut Vec<(Load, usize, u32)>) {
     options.clear();
     for (kind, devices) in problem.kinds.iter().enumerate().filter(|(_, kind)| kind.count > 0) {
         for replicas in 1..=devices.replicas {
@@ -145,7 +130,7 @@ pub(crate) fn options(
 }
 
 /// For every position of an order, the cost of the nets that cross it.
-fn crossings(problem: &Problem<'_>, order: &[u32]) -> Vec<f64> {
+fn crossings(problem: &Problem, order: &[u32]) -> Vec<f64> {
     let mut position = vec![0; order.len()];
     for (place, &unit) in order.iter().enumerate() {
         position[unit as usize] = place;

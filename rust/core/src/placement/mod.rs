@@ -5,6 +5,7 @@ pub mod baselines;
 pub mod judge;
 mod chain;
 mod contraction;
+mod greedy;
 mod growth;
 mod idle;
 mod improve;
@@ -15,6 +16,7 @@ mod prices;
 mod problem;
 pub mod search;
 pub mod split;
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;

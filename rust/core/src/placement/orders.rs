@@ -7,7 +7,7 @@ use crate::placement::problem::Problem;
 /// Topological orders: breadth first, depth first, depth first from the end, and as given.
 ///
 /// Time `O(n + E)` each.
-pub(crate) fn structured(problem: &Problem<'_>) -> Vec<Vec<u32>> {
+pub(crate) fn structured(problem: &Problem) -> Vec<Vec<u32>> {
     let given: Vec<u32> = (0..problem.len() as u32).collect();
     let upward = |last_first: bool| sort(&given, last_first, |u| problem.before(u).len(), |u| problem.after(u));
     let mut downward = sort(&given, true, |u| problem.after(u).len(), |u| problem.before(u));
@@ -40,7 +40,7 @@ fn sort<'p>(
 }
 
 /// The topological order that takes the free unit with the smallest key. Time `O((n + E) log n)`.
-pub(crate) fn by_key(problem: &Problem<'_>, key: &[u64]) -> Vec<u32> {
+pub(crate) fn by_key(problem: &Problem, key: &[u64]) -> Vec<u32> {
     let mut missing: Vec<usize> = (0..problem.len() as u32).map(|unit| problem.before(unit).len()).collect();
     let ready = |unit: u32| (key[unit as usize], unit);
     let mut free: BTreeSet<(u64, u32)> =

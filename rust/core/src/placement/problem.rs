@@ -51,8 +51,7 @@ pub(crate) mod column {
 }
 
 /// A workload under its rules.
-pub(crate) struct Problem<'a> {
-    pub(crate) workload: &'a Workload,
+pub(crate) struct Problem {
     pub(crate) load: LoadRule,
     pub(crate) split: bool,
     pub(crate) blocks: Blocks,
@@ -70,9 +69,9 @@ pub(crate) struct Problem<'a> {
     pub(crate) prices: Prices,
 }
 
-impl<'a> Problem<'a> {
+impl Problem {
     /// Compiles the tables. Time `O((V + E) log V)`, and `O(V log V)` for each set of kinds that gets prices.
-    pub(crate) fn new(workload: &'a Workload, rules: &Rules) -> Self {
+    pub(crate) fn new(workload: &Workload, rules: &Rules) -> Self {
         let split = rules.objective == TrainingObjective::Split;
         let one_pass = !split && rules.load == LoadRule::Sequential;
         let blocks = idle::merge(workload, rules, contraction::units(workload), one_pass);
@@ -99,7 +98,7 @@ impl<'a> Problem<'a> {
         for row in rows.chunks_exact(width) {
             add(&mut total, row);
         }
-        Self { workload, load: rules.load, split, blocks, kinds, nets, sourced, targeted, width, rows, total, prices }
+        Self { load: rules.load, split, blocks, kinds, nets, sourced, targeted, width, rows, total, prices }
     }
 
     /// Number of units.
@@ -174,6 +173,13 @@ impl<'a> Problem<'a> {
             least += if r > 1.0 { one.min(one / r + (r - 1.0) / r * row[column::SYNC + pass]) } else { one };
         }
         least
+    }
+
+    /// A finite bound above all values.
+    pub(crate) fn ceiling(&self) -> f64 {
+        let rest: f64 = self.total[column::SYNC..].iter().sum();
+        let moved: f64 = self.nets.iter().map(|net| net.cost).sum();
+        4.0 * (rest + moved) + 1.0
     }
 
     fn combine(&self, forward: f64, backward: f64) -> Load {

@@ -1,6 +1,7 @@
 //! The search for contiguous splits with the smallest largest load.
 
 use crate::placement::chain::{self, Chain};
+use crate::placement::greedy;
 use crate::placement::improve::Improver;
 use crate::placement::linear::{self, Found};
 use crate::placement::orders;
@@ -40,14 +41,27 @@ pub struct Outcome {
 const DEFAULT_MEMORY: u64 = 2 << 30;
 /// Factors of the lower bound at which a first split is looked for.
 const CLIMB: [f64; 6] = [1.02, 1.08, 1.2, 1.5, 2.5, f64::INFINITY];
+/// The same for a split that is filled greedily.
+const GREEDY: [f64; 8] = [1.05, 1.1, 1.2, 1.4, 2.0, 4.0, 16.0, f64::INFINITY];
 /// Steps over other orders before the walk.
-const FIRST_DRAWS: usize = 1 << 15;
+const FIRST_DRAWS: usize = 1 << 16;
 /// Steps of the walk before the next look at other orders; doubled each time.
-const STEPS: usize = 1 << 20;
+const STEPS: usize = 1 << 22;
 /// Thresholds tried for the lower bound along a chain.
 const BISECTIONS: usize = 24;
 
-/// Finds a contiguous split with the smallest largest load.
+/// Finds a contiguous split with the smallest value.
+///
+/// The linearised program gives a first split; bounds along chains of units and the walk over the lattice of forward
+/// downsets prove that nothing is better, or find what is. Between stretches of the walk other linear orders are tried,
+/// so that large lattices get a good split early; where the walk fills the memory, the lower bound is that of the
+/// chains. Same input, same output: one thread, and steps are counted, not timed.
+///
+/// Time `O(P (L K R + d))` for `P` pairs of nested downsets that the bounds leave, `L` undominated labels (devices used,
+/// largest load) a downset, `K` kinds of devices with up to `R` replicas, and units with `d` outputs to move. Space `O(D
+/// (n / 64 + L))` for `D` downsets that a label reaches, and `O(N^2)` for chains of `N <= 512` places.
+///
+/// After Tarnawski et al., `NeurIPS` 2020, section 5.1 (dynamic program over downsets, DPL) and its extensions.
 pub fn solve(workload: &Workload, rules: &Rules, settings: &Settings, progress: &mut dyn Progress) -> Outcome {
     let problem = Problem::new(workload, rules);
     let mut search = Search::new(&problem, settings);
@@ -55,16 +69,19 @@ pub fn solve(workload: &Workload, rules: &Rules, settings: &Settings, progress: 
     search.outcome(stopped)
 }
 
-/// Finds the best split along several linear orders.
+/// Finds the best split along each of several linear orders (DPL), with a lower bound on all contiguous splits.
+///
+/// Time `O(n^2)` intervals an order at most, `O(N^2)` a threshold for the bound along chains of `N <= 512` places.
+/// Tarnawski et al., `NeurIPS` 2020, section 5.1.2.
 pub fn solve_linear(workload: &Workload, rules: &Rules, settings: &Settings, progress: &mut dyn Progress) -> Outcome {
     let problem = Problem::new(workload, rules);
     let mut search = Search::new(&problem, settings);
-    let stopped = search.linear(progress).err();
+    let stopped = search.linear_only(progress).err();
     search.outcome(stopped)
 }
 
 struct Search<'a> {
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     gap: f64,
     memory: u64,
     best: Option<Found>,
@@ -73,7 +90,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(problem: &'a Problem<'a>, settings: &Settings) -> Self {
+    fn new(problem: &'a Problem, settings: &Settings) -> Self {
         Self {
             problem,
             gap: settings.gap.max(0.0),
@@ -94,7 +111,8 @@ impl<'a> Search<'a> {
 
     /// Splits with values from here on are of no use.
     fn ceiling(&self) -> f64 {
-        self.high() / (1.0 + self.gap.max(SLACK))
+        let high = if self.best.is_some() { self.high() } else { self.problem.ceiling() };
+        high / (1.0 + self.gap.max(SLACK))
     }
 
     fn status(&self) -> Status {
@@ -107,19 +125,38 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// A quick split along an order, to have one.
+    fn greedy(&mut self, order: &[u32], progress: &mut dyn Progress) -> Result<(), Stop> {
+        for factor in GREEDY {
+            let ceiling = (self.low * factor).min(self.ceiling());
+            let status = self.status();
+            let found = greedy::fill(self.problem, order, ceiling, &mut || progress.tick(status))?;
+            let done = found.is_some() || ceiling >= self.ceiling();
+            self.keep(found);
+            if done {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Splits along linear orders.
     fn linear(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
         if self.low.is_infinite() {
             return Ok(());
         }
-        for order in orders::structured(self.problem) {
+        let orders = orders::structured(self.problem);
+        for order in &orders {
+            self.greedy(order, progress)?;
+        }
+        for order in &orders {
             for factor in CLIMB {
                 if self.closed() {
                     return Ok(());
                 }
                 let ceiling = (self.low * factor).min(self.ceiling());
                 let status = self.status();
-                let found = linear::best(self.problem, &order, ceiling, &mut 0, &mut || progress.tick(status))?;
+                let found = linear::best(self.problem, order, ceiling, &mut 0, &mut || progress.tick(status))?;
                 let first = found.is_some();
                 self.keep(found);
                 if first || ceiling >= self.ceiling() {
@@ -147,34 +184,43 @@ impl<'a> Search<'a> {
             let progression = walk.advance(steps, &mut || progress.tick(status));
             self.keep(walk.best.take());
             self.downsets = walk.table.len();
-            match progression? {
-                Progression::Through => {
-                    self.low = self.low.max(walk.ceiling.min(self.high()));
-                    return Ok(());
+            let progression = progression?;
+            if progression == Progression::Through {
+                if walk.exact() {
+                    self.low = if self.best.is_some() { walk.ceiling.min(self.high()) } else { f64::INFINITY };
                 }
-                Progression::Paused => {}
-                Progression::Full => {
-                    self.improve(&mut improver, steps, progress)?;
-                    return Err(Stop::MemoryLimit);
-                }
+                return Ok(());
             }
             if round == 0 {
-                let status = self.status();
-                let (low, high) = (self.low, self.high());
-                self.low = chain::lower_bound(&chains, low, high, BISECTIONS, &mut || progress.tick(status))?;
+                self.bound(&chains, progress)?;
             }
+            self.improve(&mut improver, if round == 0 { steps / 4 } else { steps }, progress)?;
             if self.closed() {
                 return Ok(());
             }
-            self.improve(&mut improver, steps, progress)?;
+            if progression == Progression::Full {
+                return Err(Stop::MemoryLimit);
+            }
         }
+        Ok(())
+    }
+
+    fn linear_only(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
+        self.linear(progress)?;
+        if self.closed() { Ok(()) } else { self.bound(&Chain::all(self.problem), progress) }
+    }
+
+    /// Raises the lower bound to what the chains show.
+    fn bound(&mut self, chains: &[Chain<'_>], progress: &mut dyn Progress) -> Result<(), Stop> {
+        let (low, high, status) = (self.low, self.high(), self.status());
+        self.low = chain::lower_bound(chains, low, high, BISECTIONS, &mut || progress.tick(status))?;
         Ok(())
     }
 
     /// Whether the chains show that nothing is better than what there is.
     fn proven(&mut self, chains: &[Chain<'_>]) -> bool {
         let ceiling = self.ceiling();
-        let proven = ceiling.is_finite() && chains.iter().any(|chain| !chain.possible(ceiling));
+        let proven = self.best.is_some() && chains.iter().any(|chain| !chain.possible(ceiling));
         if proven {
             self.low = self.low.max(ceiling);
         }

@@ -12,16 +12,17 @@
 use crate::placement::LoadRule;
 use crate::placement::chain::{Chain, Offers};
 use crate::placement::growth::{Growth, Mark};
-use crate::placement::labels::{self, Fields, Label, Usage};
+use crate::placement::labels::{self, Fields, Label};
 use crate::placement::linear::{Found, options};
 use crate::placement::problem::{Load, Net, Placed, Problem, SAFETY, add};
+use crate::placement::steps::{self, Left, Step, Steps};
 use crate::placement::table::Table;
 use crate::progress::Stop;
 
 /// Steps (a unit that joins, about) between two looks at the observer.
 const STEPS_A_TICK: usize = 1 << 15;
 /// Most units for which it is known how much comes after each.
-const MOST_CLOSURES: usize = 1 << 14;
+const MOST_CLOSURES: usize = 1 << 12;
 
 /// Where a walk has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ struct Frame {
 
 /// A walk that can be paused.
 pub(crate) struct Walk<'a> {
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     fields: Fields,
     pub(crate) table: Table,
     most_bytes: usize,
@@ -61,7 +62,7 @@ pub(crate) struct Walk<'a> {
     waiting: Vec<Vec<u32>>,
     /// Size and position of the next one.
     next: (usize, usize),
-    /// By kind: position of its steps in [`Window::steps`]; then their number.
+    /// By kind: position of its steps (see [`steps::slots`]).
     slots: Vec<usize>,
     /// By set of prices and unit: price of the unit and all that must come after it.
     above: Vec<Vec<f64>>,
@@ -75,7 +76,6 @@ pub(crate) struct Walk<'a> {
     frames: Vec<Frame>,
     done: Vec<f64>,
     options: Vec<(Load, usize, u32)>,
-    left: Vec<u32>,
     /// Steps so far, and at which one to look at the observer next.
     steps: usize,
     next_tick: usize,
@@ -84,15 +84,11 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(problem: &'a Problem<'a>, chains: &'a [Chain<'a>], ceiling: f64, most_bytes: usize) -> Self {
+    pub(crate) fn new(problem: &'a Problem, chains: &'a [Chain<'a>], ceiling: f64, most_bytes: usize) -> Self {
         let bounds = chains.iter().map(|chain| {
             let offers = chain.offers(ceiling);
             Bound { chain, from_place_on: offers.from_place_on(), offers, place: 0 }
         });
-        let mut slots = vec![0];
-        for kind in &problem.kinds {
-            slots.push(slots[slots.len() - 1] + kind.replicas as usize);
-        }
         let n = problem.len();
         let mut table = Table::new(problem.words());
         let (root, _) = table.intern(&vec![0; problem.words()]);
@@ -108,7 +104,7 @@ impl<'a> Walk<'a> {
             best: None,
             waiting,
             next: (0, 0),
-            slots,
+            slots: steps::slots(problem),
             above: above(problem),
             bounds: bounds.collect(),
             growth: Growth::new(problem),
@@ -119,7 +115,6 @@ impl<'a> Walk<'a> {
             frames: Vec::new(),
             done: vec![0.0; problem.width],
             options: Vec::new(),
-            left: Vec::new(),
             steps: 0,
             next_tick: STEPS_A_TICK,
             open: None,
@@ -166,6 +161,11 @@ impl<'a> Walk<'a> {
             }
         }
         false
+    }
+
+    /// Whether all devices are counted, so that a walk that is through proves its ceiling.
+    pub(crate) fn exact(&self) -> bool {
+        !self.fields.clamped
     }
 
     /// Looks only for splits with values below `ceiling` from here on.
@@ -244,73 +244,13 @@ impl<'a> Walk<'a> {
 
     /// What a part on top of a downset must come to, and what it can be put on.
     fn window(&mut self, start: u32) -> Option<Window> {
-        let problem = self.problem;
         let labels = &self.table.entry(start).labels;
-        let mut union = vec![0; problem.kinds.len()];
-        for label in labels {
-            self.fields.all_left(label.usage, &mut self.left);
-            for (most, &left) in union.iter_mut().zip(&self.left) {
-                *most = left.max(*most);
-            }
-        }
-        let set = problem.prices.set(&union)?;
-        let column = problem.prices.column(set);
-        let total = problem.total[column];
-        let rest: Vec<f64> = problem.total.iter().zip(&self.done).map(|(total, done)| total - done).collect();
-        if rest[column + 1] > 0.5 {
-            return None;
-        }
-        let mut most = f64::NEG_INFINITY;
-        let mut steps = vec![Vec::new(); self.slots.last().map_or(0, |last| last + 1)];
-        for (index, label) in labels.iter().enumerate() {
-            if label.value() >= self.ceiling {
-                continue;
-            }
-            for kind in 0..union.len() {
-                for replicas in 1..=problem.kinds[kind].replicas {
-                    let Some(usage) = self.fields.take(label.usage, kind, replicas) else { break };
-                    self.fields.all_left(usage, &mut self.left);
-                    if replicas == 1 {
-                        let worth = problem.prices.worth(set, &self.left) * self.ceiling;
-                        let offers = self.bounds.iter().map(|b| b.from_place_on.most(set, b.place, &self.left));
-                        most = most.max(offers.fold(worth, f64::min));
-                    }
-                    let slot = self.slots[kind] + replicas as usize - 1;
-                    steps[slot].push(self.step(index as u32, label, usage));
-                }
-            }
-        }
-        let needed = total - most - SAFETY * total;
-        let order = self.above.get(set).map_or(usize::MAX, |_| set);
+        let steps = Steps::new(self.problem, &self.fields, labels, &self.done, self.ceiling, &Bounds(&self.bounds))?;
+        let total = self.problem.total[steps.column];
+        let needed = steps.least + self.done[steps.column];
+        let order = self.above.get(steps.set).map_or(usize::MAX, |_| steps.set);
         self.pool.sort_unstable_by(|&a, &b| by_above(&self.above, order, a, b));
-        Some(Window {
-            start,
-            kinds: (0..union.len()).filter(|&kind| union[kind] > 0).collect(),
-            missing: needed - self.done[column],
-            steps,
-            rest,
-            column,
-            order,
-            total,
-            needed,
-        })
-    }
-
-    /// What a label comes to with the devices in `self.left` left over.
-    fn step(&self, index: u32, label: &Label, usage: Usage) -> Step {
-        let problem = self.problem;
-        let none =
-            Step { index, usage, load: label.load, set: usize::MAX, column: 0, worth: 0.0, crossing: 0.0, left: 0 };
-        let Some(set) = problem.prices.set(&self.left) else { return none };
-        let (prices, column) = (&problem.prices.sets[set], problem.prices.column(set));
-        Step {
-            set,
-            column,
-            worth: problem.prices.worth(set, &self.left) * self.ceiling + SAFETY * problem.total[column],
-            crossing: if prices.member[0] { 0.0 } else { prices.least },
-            left: self.bounds.first().map_or(0, |bound| bound.chain.counts.index(&self.left)),
-            ..none
-        }
+        Some(Window { start, steps, order, spare: total - needed })
     }
 
     /// The next unit that may join on the present level; those before it are out.
@@ -322,7 +262,7 @@ impl<'a> Walk<'a> {
             if window.order != usize::MAX {
                 lost = lost.max(self.above[window.order][out as usize]);
             }
-            if window.total - lost < window.needed || frame.next == frame.end {
+            if lost > window.spare || frame.next == frame.end {
                 return None;
             }
             self.growth.exclude(out);
@@ -388,16 +328,12 @@ impl<'a> Walk<'a> {
 
     /// Looks at the part as it is; false when nothing that it grows into can be of use.
     fn visit(&mut self, window: &Window) -> bool {
-        let problem = self.problem;
         let (row, kept) = (self.growth.row(), self.growth.mark.kept);
-        if window.kinds.iter().all(|&kind| problem.least(row, kept, kind) >= self.ceiling) {
+        if window.steps.hopeless(self.problem, row, kept, self.ceiling) {
             return false;
         }
-        if row[window.column] < window.missing {
-            return true;
-        }
-        options(problem, &self.growth, self.ceiling, &mut self.options);
-        if !self.options.is_empty() {
+        if row[window.steps.column] >= window.steps.least {
+            options(self.problem, &self.growth, self.ceiling, &mut self.options);
             self.offer(window);
         }
         true
@@ -409,7 +345,7 @@ impl<'a> Walk<'a> {
         let mut target = None;
         for option in 0..self.options.len() {
             let (own, kind, replicas) = self.options[option];
-            let steps = &window.steps[self.slots[kind] + replicas as usize - 1];
+            let steps = &window.steps.by_slot[self.slots[kind] + replicas as usize - 1];
             self.steps += steps.len() / 4;
             for step in steps {
                 let load = [own[0].max(step.load[0]), own[1].max(step.load[1])];
@@ -437,25 +373,20 @@ impl<'a> Walk<'a> {
 
     /// Whether the devices left over might do the rest, transfers across the cut included.
     fn possible(&self, window: &Window, step: &Step, crossing: &[f64; 3]) -> bool {
-        if step.set == usize::MAX {
-            return false;
-        }
-        let row = self.growth.row();
-        if window.rest[step.column + 1] - row[step.column + 1] > 0.5 {
-            return false;
-        }
-        let work = window.rest[step.column] - row[step.column];
+        let (row, Some(set)) = (self.growth.row(), step.set) else { return false };
+        let Some(work) = window.steps.work(row, step, crossing[0]) else { return false };
         let slack = SAFETY * self.problem.total[step.column];
-        work + crossing[0] * step.crossing <= step.worth
-            && self.bounds.iter().zip(&crossing[1..]).all(|(bound, side)| {
-                work + side * step.crossing <= bound.offers.at(step.set, bound.place, step.left) + slack
-            })
+        self.bounds
+            .iter()
+            .zip(&crossing[1..])
+            .all(|(bound, side)| work + side * step.crossing <= bound.offers.at(set, bound.place, step.left) + slack)
     }
 
     /// Index of the present downset.
     fn enter(&mut self) -> u32 {
         let (id, new) = self.table.intern(&self.set);
         if new {
+            self.steps += self.problem.nets.len() / 4;
             self.table.entry_mut(id).crossing = self.crossing();
             self.waiting[self.size].push(id);
         }
@@ -504,39 +435,27 @@ struct Bound<'a> {
     place: usize,
 }
 
-/// A label with one more part on top: what it takes, and what the devices left can do.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    index: u32,
-    usage: Usage,
-    load: Load,
-    /// The prices that fit the devices left, and their column.
-    set: usize,
-    column: usize,
-    /// Worth of the devices left, with slack.
-    worth: f64,
-    /// Price of time spent on what crosses the cut.
-    crossing: f64,
-    /// Index of the devices left among a chain's offers.
-    left: usize,
+/// What the chains know about devices left over.
+struct Bounds<'b, 'a>(&'b [Bound<'a>]);
+
+impl Left for Bounds<'_, '_> {
+    fn most(&self, set: usize, left: &[u32]) -> f64 {
+        self.0.iter().map(|b| b.from_place_on.most(set, b.place, left)).fold(f64::INFINITY, f64::min)
+    }
+
+    fn index(&self, left: &[u32]) -> usize {
+        self.0.first().map_or(0, |bound| bound.chain.counts.index(left))
+    }
 }
 
 /// What a part on top of some downset is for.
 struct Window {
     start: u32,
-    /// Kinds that some label has left.
-    kinds: Vec<usize>,
-    /// By kind and replicas.
-    steps: Vec<Vec<Step>>,
-    /// Sums over all that is not below.
-    rest: Vec<f64>,
-    /// Column of the prices, and their set's position where it is known what comes after each unit.
-    column: usize,
+    steps: Steps,
+    /// The set of prices where it is known what comes after each unit.
     order: usize,
-    /// Price of everything, of the least that must be done together with the part, and of the part's share of that.
-    total: f64,
-    needed: f64,
-    missing: f64,
+    /// Price of what may come after the part and all below it.
+    spare: f64,
 }
 
 /// What has the most to come after it first, so that it is seen early that something cannot be left out.
@@ -545,7 +464,7 @@ fn by_above(above: &[Vec<f64>], set: usize, a: u32, b: u32) -> std::cmp::Orderin
 }
 
 /// For every set of prices, what a unit and all that must come after it cost. Time `O(n (n + E) / 64 + n^2)`.
-fn above(problem: &Problem<'_>) -> Vec<Vec<f64>> {
+fn above(problem: &Problem) -> Vec<Vec<f64>> {
     let (n, words) = (problem.len(), problem.words());
     if n > MOST_CLOSURES {
         return Vec::new();
