@@ -41,8 +41,8 @@ _LIMITS = """\
 Jitter and stragglers, contention between exchanges, the operations of the framework between kernels. Large models in
 many stages are predicted a little too fast for the runs of 2021 and a little too slow for those of 2022: programs
 became better in between, for example at hiding the exchanges of tensor parallelism, and the rules are the same for
-both. Memory is the sum of parameters, gradients, optimizer state, activations in flight and a reserve of 6 %; peak
-memory was not published for these runs.
+both. That the runs of 1T were not interleaved is supposed. Memory is the sum of parameters, gradients, optimizer
+state, activations in flight and a reserve of 6 %; peak memory was not published for these runs.
 """
 
 
