@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from examples import PROFILE
 from workloads import chain_document, long_document, write
 
 import piper
@@ -48,6 +49,18 @@ def test_sizes_are_numbers_or_text(chain: piper.Workload) -> None:
     assert piper.plan(chain, memory="1KiB").memory_bytes == piper.plan(chain, memory=1024).memory_bytes == 1024
     with pytest.raises(piper.InputError, match="memory"):
         piper.plan(chain, memory=float("nan"))
+
+
+def test_sizes_of_a_profile_are_numbers_or_text(tmp_path: Path) -> None:
+    file = tmp_path / "profile.txt"
+    file.write_text(PROFILE, encoding="utf-8")
+    text = piper.load(file, devices=2, memory="16GB", bandwidth="25GB", microbatches=4)
+    assert text == piper.load(file, devices=2, memory=16e9, bandwidth=25e9, microbatches=4)
+
+
+def test_a_group_is_a_list_of_layers(chain: piper.Workload) -> None:
+    with pytest.raises(piper.InputError, match="'layer' is no group; expected a list of layers"):
+        piper.plan(chain, together=["layer"])
 
 
 def test_a_reserve_is_not_used(chain: piper.Workload) -> None:

@@ -9,6 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypedDict
 
+from piper.costs.units import parse_bytes
 from piper.errors import InputError
 from piper.formats.source import one_line, shown
 from piper.model import Model
@@ -30,8 +31,8 @@ def load(
     vocabulary: int | None = None,
     microbatch_size: int | None = None,
     devices: int | None = None,
-    memory: float | None = None,
-    bandwidth: float | None = None,
+    memory: float | str | None = None,
+    bandwidth: float | str | None = None,
     microbatches: int | None = None,
     transfer: Transfer | None = None,
 ) -> Model | Workload | PlacementWorkload:
@@ -50,8 +51,8 @@ def load(
         vocabulary: size of the vocabulary in place of the configuration's.
         microbatch_size: samples in a microbatch, for transformers given by their configuration. Default: 1.
         devices: number of devices, for a PipeDream profile, which does not say.
-        memory: bytes of one device, for a PipeDream profile.
-        bandwidth: bytes per second between devices, for a PipeDream profile.
+        memory: bytes of one device, for a PipeDream profile; or text, as ``"16GB"``.
+        bandwidth: bytes per second between devices, for a PipeDream profile; or text.
         microbatches: microbatches in a batch, for a PipeDream profile.
         transfer: how a PipeDream profile's activations with several consumers are paid for.
 
@@ -64,10 +65,14 @@ def load(
             it.
     """
     wanted = _Wanted(dims, shapes, assumptions, dtype, sequence, vocabulary, microbatch_size)
-    cluster = _Cluster(devices, memory, bandwidth, microbatches, transfer)
+    cluster = _Cluster(devices, _bytes(memory), _bytes(bandwidth), microbatches, transfer)
     if is_built_in(path):
         return _built_in(fspath(path), wanted)
     return _from_file(path, wanted, cluster)
+
+
+def _bytes(size: float | str | None) -> float | None:
+    return float(parse_bytes(size)) if isinstance(size, str) else size
 
 
 def is_profile(path: str | PathLike[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from piper.errors import InputError
@@ -96,8 +96,15 @@ class LayerNames:
             return self._by_id[number]
         raise InputError(f"there is no layer {layer!r}; `piper inspect` lists names and numbers")
 
-    def groups(self, groups: Iterable[Sequence[LayerRef]]) -> tuple[tuple[int, ...], ...]:
-        """Positions of the layers of several groups."""
+    def groups(self, groups: Sequence[Sequence[LayerRef]]) -> tuple[tuple[int, ...], ...]:
+        """Positions of the layers of several groups.
+
+        Raises:
+            InputError: as `position`, or a group is a single layer.
+        """
+        for group in groups:
+            if isinstance(group, str | int):
+                raise InputError(f"{group!r} is no group; expected a list of layers, such as [0, 'head']")
         return tuple(tuple(self.position(layer) for layer in group) for group in groups)
 
 
