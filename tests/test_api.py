@@ -40,6 +40,11 @@ def test_a_plan_carries_its_proof_and_its_stages(chain: piper.Workload) -> None:
     assert plan.iteration_time is None
 
 
+def test_models_and_workloads_print_in_a_line(chain: piper.Workload) -> None:
+    assert str(chain) == "chain: 4 layers, 3 edges"
+    assert str(piper.load("bert-large")) == "bert-large: 26 layers, 346 operators, bfloat16"
+
+
 def test_names_and_files_are_taken_as_models(tmp_path: Path) -> None:
     file = write(tmp_path / "chain.json", chain_document())
     assert piper.plan(file).stages == piper.plan(str(file)).stages

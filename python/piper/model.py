@@ -150,6 +150,10 @@ class Model:
     """What the reader had to suppose, one sentence each."""
     warnings: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """In a few words; `piper.inspect` tells all."""
+        return f"{self.name}: {len(self.layers)} layers, {len(self.operators)} operators, {self.dtype}"
+
     @property
     def flops(self) -> int:
         """FLOPs of one forward pass of one microbatch."""

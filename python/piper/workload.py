@@ -123,6 +123,10 @@ class Workload:
     """Peak rate of one device for the type that the matrix multiplications run in, FLOP/s."""
     warnings: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """In a few words; `piper.inspect` tells all."""
+        return f"{self.name}: {len(self.layers)} layers, {len(self.edges)} edges"
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
