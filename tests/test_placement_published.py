@@ -149,3 +149,14 @@ def test_profiles_are_placed(name: str) -> None:
     assert len(placed.parts) == 4
     total = sum(part.compute for part in placed.parts)
     assert total / 4 <= placed.max_load < total
+
+
+@pytest.mark.parametrize(
+    "name", ["layer_bert24_inference", "layer_resnet50_inference", "operator_bert_l-6_inference"]
+)
+def test_balanced_partitioning(name: str) -> None:
+    pytest.importorskip("pymetis")
+    placed, again = (piper.place(loaded(name), algorithm="partition") for _ in range(2))
+    assert placed.parts == again.parts
+    assert placed.max_load <= 1.2 * baseline(name, "scotch")
+    assert sum(len(part.ids) for part in placed.parts) == len(placed.nodes)

@@ -77,9 +77,8 @@ def _membership(workload: PlacementWorkload, units: list[list[int]], kind: int, 
             edge_weights.append(weight)
         starts.append(len(targets))
     times = _whole([sum(workload.nodes[v].accelerators[kind] or 0.0 for v in unit) for unit in units])
-    _, membership = pymetis.part_graph(
-        count, xadj=starts, adjncy=targets, vweights=times, eweights=edge_weights, recursive=False
-    )
+    adjacency = pymetis.CSRAdjacency(starts, targets)
+    _, membership = pymetis.part_graph(count, adjacency, vweights=times, eweights=edge_weights, recursive=False)
     return list(membership)
 
 
