@@ -205,7 +205,7 @@ impl Offers {
     }
 
     /// Makes each offer the largest one from its place on.
-    pub(crate) fn from_place_on(&self) -> Self {
+    pub(crate) fn onwards(&self) -> Self {
         let len = self.counts.len;
         let mut worth = self.worth.clone();
         for offers in &mut worth {

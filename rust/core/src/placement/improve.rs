@@ -9,6 +9,11 @@ use crate::placement::orders;
 use crate::placement::problem::Problem;
 use crate::progress::Stop;
 
+/// How far units are moved: the mean number of units in a part, divided by this.
+const REACH: [f64; 8] = [0.25, 1.0, 2.0, 8.0, 16.0, 32.0, 1.0, 4.0];
+/// The part of the units that are moved.
+const SHARE: [f64; 4] = [1.0, 0.3, 0.1, 0.03];
+
 /// Draws orders, the same ones every time.
 pub(crate) struct Improver<'a> {
     problem: &'a Problem,
@@ -34,17 +39,20 @@ impl<'a> Improver<'a> {
         self.draws += 1;
         self.steps += self.problem.len();
         let n = self.problem.len() as f64;
-        let mut key = vec![0; self.problem.len()];
         let parts = best.map_or(1, |found| found.parts.len().max(1)) as f64;
-        let reach = n / parts / [0.25, 1.0, 2.0, 8.0, 16.0, 32.0, 1.0, 4.0][self.draws % 8];
-        let share = [1.0, 0.3, 0.1, 0.03][self.draws / 8 % 4];
+        let reach = n / parts / REACH[self.draws % REACH.len()];
+        let share = SHARE[self.draws / REACH.len() % SHARE.len()];
         let base: Vec<u32> = match best {
-            Some(found) if self.draws % 32 != 0 => found.parts.iter().flat_map(|p| p.units.iter().copied()).collect(),
+            Some(found) if !self.draws.is_multiple_of(REACH.len() * SHARE.len()) => {
+                found.parts.iter().flat_map(|part| part.units.iter().copied()).collect()
+            }
             _ => self.bases[self.draws % self.bases.len()].clone(),
         };
+        let mut key = vec![0; self.problem.len()];
         for (position, &unit) in base.iter().enumerate() {
             let shake = if self.roll() < share { (self.roll() + self.roll() - 1.0) * reach } else { 0.0 };
-            key[unit as usize] = ((position as f64 + shake + n) * 1024.0).max(0.0) as u64;
+            // Positions are in range, and shaken ones are not far below 0.
+            key[unit as usize] = ((position as f64 + shake + 4.0 * n) * 1024.0) as u64;
         }
         let order = orders::by_key(self.problem, &key);
         linear::best(self.problem, &order, ceiling, &mut self.steps, tick)

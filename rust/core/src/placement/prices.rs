@@ -44,9 +44,9 @@ impl Prices {
         if kinds.len() <= FEW_KINDS {
             let full = mask(&all);
             by_mask = vec![usize::MAX; 1 << kinds.len()];
-            for subset in 1..=full {
+            for (subset, position) in by_mask.iter_mut().enumerate().take(full + 1).skip(1) {
                 if subset & !full == 0 {
-                    by_mask[subset] = sets.len();
+                    *position = sets.len();
                     sets.push(find(rows, kinds, (0..kinds.len()).map(|k| subset >> k & 1 == 1).collect()));
                 }
             }

@@ -47,6 +47,8 @@ const GREEDY: [f64; 8] = [1.05, 1.1, 1.2, 1.4, 2.0, 4.0, 16.0, f64::INFINITY];
 const FIRST_DRAWS: usize = 1 << 16;
 /// Steps of the walk before the next look at other orders; doubled each time.
 const STEPS: usize = 1 << 22;
+/// How often they are doubled at most.
+const LONGEST: u32 = 4;
 /// Thresholds tried for the lower bound along a chain.
 const BISECTIONS: usize = 24;
 
@@ -179,7 +181,7 @@ impl<'a> Search<'a> {
         let mut walk = Walk::new(self.problem, &chains, self.ceiling(), self.memory as usize);
         for round in 0_u32.. {
             walk.lower(self.ceiling());
-            let steps = STEPS << round.min(8);
+            let steps = STEPS << round.min(LONGEST);
             let status = self.status();
             let progression = walk.advance(steps, &mut || progress.tick(status));
             self.keep(walk.best.take());

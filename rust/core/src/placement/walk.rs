@@ -87,7 +87,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn new(problem: &'a Problem, chains: &'a [Chain<'a>], ceiling: f64, most_bytes: usize) -> Self {
         let bounds = chains.iter().map(|chain| {
             let offers = chain.offers(ceiling);
-            Bound { chain, from_place_on: offers.from_place_on(), offers, place: 0 }
+            Bound { chain, onwards: offers.onwards(), offers, place: 0 }
         });
         let n = problem.len();
         let mut table = Table::new(problem.words());
@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
             self.ceiling = ceiling;
             for bound in &mut self.bounds {
                 bound.offers = bound.chain.offers(ceiling);
-                bound.from_place_on = bound.offers.from_place_on();
+                bound.onwards = bound.offers.onwards();
             }
         }
     }
@@ -431,7 +431,7 @@ struct Bound<'a> {
     chain: &'a Chain<'a>,
     offers: Offers,
     /// The largest offers from each place on.
-    from_place_on: Offers,
+    onwards: Offers,
     place: usize,
 }
 
@@ -440,7 +440,7 @@ struct Bounds<'b, 'a>(&'b [Bound<'a>]);
 
 impl Left for Bounds<'_, '_> {
     fn most(&self, set: usize, left: &[u32]) -> f64 {
-        self.0.iter().map(|b| b.from_place_on.most(set, b.place, left)).fold(f64::INFINITY, f64::min)
+        self.0.iter().map(|b| b.onwards.most(set, b.place, left)).fold(f64::INFINITY, f64::min)
     }
 
     fn index(&self, left: &[u32]) -> usize {
