@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from examples import LLAMA, PROFILE, diamond
+from examples import LLAMA, PROFILE, diamond, placement
 
 from piper.cli.commands import cli
 
@@ -54,6 +54,7 @@ def write_examples(folder: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx")
     (folder / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
     (folder / "workload.json").write_text(json.dumps(diamond()), encoding="utf-8")
+    (folder / "placement.json").write_text(json.dumps(placement()), encoding="utf-8")
     (folder / "profile.txt").write_text(PROFILE, encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from piper.cli.evaluate import evaluate_command
 from piper.cli.inspect import inspect_command
 from piper.cli.place import place_command
 from piper.cli.plan import plan_command
+from piper.cli.profile import profile_command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -25,3 +26,4 @@ cli.add_command(plan_command)
 cli.add_command(place_command)
 cli.add_command(evaluate_command)
 cli.add_command(inspect_command)
+cli.add_command(profile_command)
