@@ -242,6 +242,14 @@ def test_a_reader_that_goes_away_is_no_error(wide: Path) -> None:
     assert ended.returncode == 141
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only some systems have a device that is always full")
+def test_a_full_disk_is_one_line(chain: Path) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run([PIPER, "plan", chain], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr == "piper: the output cannot be written: No space left on device\n"
+
+
 def test_a_terminal_gets_a_table(chain: Path) -> None:
     status, shown = on_terminal("plan", chain)
     assert status == 0

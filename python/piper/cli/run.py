@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ INTERRUPTED = 130
 """As a shell reports a program that Ctrl-C ended."""
 BROKEN_PIPE = 141
 """As a shell reports a program whose reader went away."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""What a device says that takes no more output."""
 INTERNAL_ERROR = 70
 """``EX_SOFTWARE`` of sysexits.h."""
 
@@ -50,6 +53,11 @@ def _run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _discard_output()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in _FULL:
+            return _internal(error)
+        _discard_output()
+        return _fail(f"the output cannot be written: {error.strerror}", 2)
     except KeyboardInterrupt as error:
         return _fail(str(error) or "interrupted", INTERRUPTED)
     except MemoryError:
