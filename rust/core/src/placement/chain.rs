@@ -75,7 +75,7 @@ impl<'a> Chain<'a> {
     ///
     /// Time `O(N (V + E) + N^2 W)` for `N` places and rows of `W` columns.
     pub(crate) fn all(problem: &'a Problem) -> Vec<Self> {
-        let Some(set) = problem.prices.all() else { return Vec::new() };
+        let Some(set) = problem.prices.all().filter(|_| !problem.capped()) else { return Vec::new() };
         let column = problem.prices.column(set);
         let work = heaviest_path(problem, |_, unit| problem.row(unit)[column]);
         let moved = heaviest_path(problem, |from, unit| {

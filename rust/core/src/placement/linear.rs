@@ -10,6 +10,8 @@ use crate::progress::Stop;
 
 /// Steps between two looks at the observer.
 const STEPS_A_TICK: usize = 1 << 14;
+/// Most labels at all positions together.
+const MOST_LABELS: usize = 1 << 22;
 
 /// A split of all units.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub(crate) struct Found {
 }
 
 /// The best split along `order` among those with a value below `ceiling`; adds to the number of steps.
+///
+/// Ends with [`Stop::MemoryLimit`] when there are millions of labels.
 ///
 /// Time `O(P (L K R + d))` for `P` intervals whose load can be below the ceiling (at most `n^2 / 2`), `L` labels a
 /// position, `K` kinds of devices with up to `R` replicas, and units with `d` nets; space `O(n (L + K))`.
@@ -42,11 +46,13 @@ pub(crate) fn best(
     let mut growth = Growth::new(problem);
     let mut done = vec![0.0; problem.width];
     let mut marks = Vec::new();
+    let mut labels = 0;
     let mut next_tick = *taken + STEPS_A_TICK;
     for start in 0..order.len() {
         if let Some(steps) = Steps::new(problem, &line.fields, &line.at[start], &done, ceiling, &Unknown) {
             for end in start + 1..=order.len() {
-                *taken += 1 + line.options.len() * line.at[start].len() / 4;
+                let from = line.at[start].len();
+                *taken += 1 + line.options.len() * from * (4 + line.at[end].len()) / 16;
                 if *taken >= next_tick {
                     next_tick = *taken + STEPS_A_TICK;
                     tick()?;
@@ -61,6 +67,10 @@ pub(crate) fn best(
             while let Some(mark) = marks.pop() {
                 growth.leave(order[start + marks.len()], mark);
             }
+        }
+        labels += line.at[start].len();
+        if labels > MOST_LABELS {
+            return Err(Stop::MemoryLimit);
         }
         growth.exclude(order[start]);
         add(&mut done, problem.row(order[start]));

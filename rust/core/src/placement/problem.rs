@@ -32,7 +32,12 @@ pub(crate) struct Kind {
     pub(crate) memory: f64,
     /// Most of them that may share a part.
     pub(crate) replicas: u32,
+    /// Whether more would be allowed, but are not looked at.
+    pub(crate) capped: bool,
 }
+
+/// Most replicas that are looked at.
+const REPLICAS: u32 = 128;
 
 /// Load of a part, by what the objective tells apart: forward and backward for [`TrainingObjective::Split`], else all
 /// of it and 0.
@@ -175,6 +180,11 @@ impl Problem {
         least
     }
 
+    /// Whether some ways to use devices are not looked at, so that only the prices bound all splits.
+    pub(crate) fn capped(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.capped)
+    }
+
     /// A finite bound above all values.
     pub(crate) fn ceiling(&self) -> f64 {
         let rest: f64 = self.total[column::SYNC..].iter().sum();
@@ -257,11 +267,12 @@ pub(crate) fn add(sum: &mut [f64], row: &[f64]) {
 fn kinds(workload: &Workload, rules: &Rules, units: usize) -> Vec<Kind> {
     let most = rules.max_replicas.max(1);
     let parts = units.min(u32::MAX as usize) as u32;
-    let cpus = Kind { count: workload.cpus().min(parts), memory: f64::INFINITY, replicas: 1 };
+    let cpus = Kind { count: workload.cpus().min(parts), memory: f64::INFINITY, replicas: 1, capped: false };
     let accelerators = workload.classes().iter().map(|class| Kind {
         count: class.count.min(parts.saturating_mul(most)),
         memory: class.memory * (1.0 + SLACK),
-        replicas: most.min(class.count).max(1),
+        replicas: most.min(class.count).clamp(1, REPLICAS),
+        capped: most.min(class.count) > REPLICAS,
     });
     std::iter::once(cpus).chain(accelerators).collect()
 }

@@ -172,8 +172,11 @@ impl<'a> Search<'a> {
     /// A first split, then the walk, with looks at other orders in between.
     fn exact(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
         self.linear(progress)?;
+        if self.closed() {
+            return Ok(());
+        }
         let chains = Chain::all(self.problem);
-        if self.closed() || self.proven(&chains) {
+        if self.proven(&chains) {
             return Ok(());
         }
         let mut improver = Improver::new(self.problem, orders::structured(self.problem));
@@ -207,6 +210,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Splits along linear orders, with a bound on all splits.
     fn linear_only(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
         self.linear(progress)?;
         if self.closed() { Ok(()) } else { self.bound(&Chain::all(self.problem), progress) }

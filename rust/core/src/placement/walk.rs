@@ -165,7 +165,7 @@ impl<'a> Walk<'a> {
 
     /// Whether all devices are counted, so that a walk that is through proves its ceiling.
     pub(crate) fn exact(&self) -> bool {
-        !self.fields.clamped
+        !self.fields.clamped && !self.problem.capped()
     }
 
     /// Looks only for splits with values below `ceiling` from here on.
@@ -346,7 +346,7 @@ impl<'a> Walk<'a> {
         for option in 0..self.options.len() {
             let (own, kind, replicas) = self.options[option];
             let steps = &window.steps.by_slot[self.slots[kind] + replicas as usize - 1];
-            self.steps += steps.len() / 4;
+            self.steps += steps.len() * (4 + steps.len()) / 16;
             for step in steps {
                 let load = [own[0].max(step.load[0]), own[1].max(step.load[1])];
                 if load[0] + load[1] >= self.ceiling {
