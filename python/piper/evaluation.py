@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from piper.costs.cluster import Cluster
-    from piper.costs.placement import Granularity
+    from piper.model import Granularity
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,8 @@ def evaluate(
         accelerators: for splits; as for `piper.place`, like all that follow.
         cpus: number of CPUs.
         device: what the accelerators are.
-        granularity: whether operators or layers of a model are placed.
+        granularity: for splits, whether operators or layers of a model are placed; for plans of ONNX files, the
+            layers that the plan was made of.
         unsupported: types of operators that accelerators cannot run.
         profile: measured times of a model's operators; for plans, too.
         load: ``"sequential"`` (the default), ``"overlap"`` or ``"duplex"``.
@@ -184,7 +185,6 @@ def evaluate(
         "accelerators": accelerators,
         "cpus": cpus,
         "device": device,
-        "granularity": granularity,
         "unsupported": unsupported,
         "load": load,
         "training_objective": training_objective,
@@ -198,7 +198,7 @@ def evaluate(
             memory=memory,
             bandwidth=bandwidth,
             device=device,
-            granularity=granularity,
+            granularity=None if granularity == "auto" else granularity,
             unsupported=unsupported,
             profile=profile,
         )
@@ -224,7 +224,9 @@ def evaluate(
             gradient_dtype=gradient_dtype,
         ),
     )
-    subject = subject_of(model, setting)
+    if granularity is not None and not isinstance(model, str | PathLike):
+        raise InputError(f"granularity: {model.name} is read already; give it to piper.load")
+    subject = subject_of(model, setting, {"granularity": granularity})
     setting = with_profile(setting, subject, profile)
     posed_plan = problem(recut(subject, options[0]), setting, Restrictions())
     return _evaluation(posed_plan, stages_of(_plan(result), posed_plan.workload))

@@ -12,7 +12,7 @@ from typing import TypedDict
 from piper.costs.units import parse_bytes
 from piper.errors import InputError
 from piper.formats.source import one_line, shown
-from piper.model import Model
+from piper.model import Granularity, Model
 from piper.placement.workload import PlacementWorkload
 from piper.workload import Transfer, Workload
 
@@ -27,6 +27,7 @@ def load(
     shapes: Mapping[str, Sequence[int]] | None = None,
     assumptions: Mapping[str, int] | None = None,
     dtype: str | None = None,
+    granularity: Granularity | None = None,
     sequence: int | None = None,
     vocabulary: int | None = None,
     microbatch_size: int | None = None,
@@ -46,6 +47,8 @@ def load(
         assumptions: numbers that an ONNX graph leaves open, such as trip counts of loops, by name.
         dtype: type of weights and activations, such as ``"bfloat16"``. Default: the file's own, bfloat16 for
             transformers given by their configuration.
+        granularity: what is a layer of an ONNX model: ``"operator"`` every kernel, ``"layer"`` every block,
+            ``"auto"`` (the default) blocks, joined where there are too many to be planned in seconds.
         sequence: tokens in a sample, for transformers given by their configuration. Default: the smaller of the
             model's maximum and 4096.
         vocabulary: size of the vocabulary in place of the configuration's.
@@ -64,7 +67,7 @@ def load(
         InputError: there is no such file or built-in model, the file cannot be used, or an option does not go with
             it.
     """
-    wanted = _Wanted(dims, shapes, assumptions, dtype, sequence, vocabulary, microbatch_size)
+    wanted = _Wanted(dims, shapes, assumptions, dtype, granularity, sequence, vocabulary, microbatch_size)
     cluster = _Cluster(devices, _bytes(memory), _bytes(bandwidth), microbatches, transfer)
     if is_built_in(path):
         return _built_in(fspath(path), wanted)
@@ -116,6 +119,7 @@ class _Wanted:
     shapes: Mapping[str, Sequence[int]] | None
     assumptions: Mapping[str, int] | None
     dtype: str | None
+    granularity: Granularity | None
     sequence: int | None
     vocabulary: int | None
     microbatch_size: int | None
@@ -153,7 +157,7 @@ class _Cluster:
 
 
 _OPTIONS = {"dims": "dims (--dim)", "shapes": "shapes (--shape)", "assumptions": "assumptions (--assume)"}
-_ONNX_ONLY = ("dims", "shapes", "assumptions")
+_ONNX_ONLY = ("dims", "shapes", "assumptions", "granularity")
 _TRANSFORMER_ONLY = ("sequence", "vocabulary", "microbatch_size")
 
 
@@ -211,6 +215,7 @@ def _onnx(path: str | PathLike[str], wanted: _Wanted) -> Model:
         shapes=wanted.shapes or {},
         assumptions=wanted.assumptions or {},
         dtype=wanted.dtype,
+        granularity=wanted.granularity or "auto",
     )
 
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
+
+Granularity = Literal["operator", "layer", "auto"]
+"""What a layer is: an operator, a block of the network, or as much as can be planned in seconds."""
 
 DTYPE_BITS: Mapping[str, int] = {
     "float64": 64, "float32": 32, "float16": 16, "bfloat16": 16, "float8": 8,

@@ -38,7 +38,6 @@ PLAN_ONLY = (
 SPLIT_ONLY = (
     "accelerators",
     "cpus",
-    "granularity",
     "unsupported",
     "load",
     "training_objective",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from piper.cli.options import COUNT, model_options, output_options, profile_option
+from piper.cli.options import COUNT, granularity_option, model_options, output_options, profile_option
 from piper.cli.output import Output
 from piper.cli.subject import cluster_argument, reading_arguments
 
@@ -14,6 +14,7 @@ from piper.cli.subject import cluster_argument, reading_arguments
 @click.command("inspect", short_help="Show layers, operators, counts and where they come from.")
 @click.argument("model", required=False)
 @model_options
+@granularity_option
 @click.option("--microbatch-size", type=COUNT, metavar="B", help="Samples in a microbatch [1].")
 @click.option("--cluster", metavar="NxD:DEVICE", help="Also show seconds on its devices.")
 @click.option("--device", metavar="NAME", help="Also show seconds on this device.")

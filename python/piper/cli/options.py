@@ -133,6 +133,13 @@ training_options = together(
 )
 """How a model is trained."""
 
+granularity_option = click.option(
+    "--granularity",
+    type=click.Choice(["operator", "layer", "auto"]),
+    help="What is planned as one layer (ONNX): auto joins blocks where there are too many [auto].",
+)
+"""How fine layers are."""
+
 profile_option = click.option(
     "--profile",
     type=click.Path(),
@@ -151,8 +158,8 @@ split_options = together(
     click.option("--cpus", type=click.IntRange(min=0), metavar="L", help="Number of CPUs."),
     click.option(
         "--granularity",
-        type=click.Choice(["operator", "layer"]),
-        help="What is placed of a model [operators, where their graph is known].",
+        type=click.Choice(["operator", "layer", "auto"]),
+        help="What is placed of a model [auto: operators, where their graph is known].",
     ),
     click.option(
         "--unsupported",

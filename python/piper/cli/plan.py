@@ -11,6 +11,7 @@ from piper.cli.options import (
     batch_options,
     cluster_options,
     effort_options,
+    granularity_option,
     limit_options,
     model_options,
     output_options,
@@ -26,6 +27,7 @@ from piper.errors import InfeasibleError
 @click.command("plan", short_help="Plan a training pipeline.")
 @click.argument("model")
 @model_options
+@granularity_option
 @cluster_options
 @batch_options
 @limit_options

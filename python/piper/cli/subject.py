@@ -27,7 +27,7 @@ def read(model: str, options: dict[str, Any]) -> tuple[Model | Workload, dict[st
         click.UsageError: options contradict each other.
     """
     arguments = dict(options)
-    reading = reading_arguments(arguments)
+    reading = reading_arguments(arguments) | {"granularity": arguments.pop("granularity")}
     arguments["cluster"] = cluster_argument(arguments.pop("cluster"), arguments.pop("device"), arguments["devices"])
     setting = Setting(**{name: arguments[name] for name in _SETTING})
     return subject_of(model, setting, reading), arguments
@@ -35,6 +35,8 @@ def read(model: str, options: dict[str, Any]) -> tuple[Model | Workload, dict[st
 
 def placement_arguments(options: dict[str, Any]) -> tuple[PlacementSetting, dict[str, Any]]:
     """Take out what a placement is made for, and what `piper.load` wants to know; drop what was not given."""
+    if options["granularity"] == "auto":
+        options["granularity"] = None
     names = ("cpus", "memory", "bandwidth", "device", "granularity", "unsupported", "profile")
     setting = PlacementSetting(
         accelerators=_accelerators(options.pop("accelerators")), **{name: options.pop(name) for name in names}

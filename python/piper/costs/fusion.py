@@ -58,6 +58,10 @@ class Fusion:
         kernels = self._kernels(layer.operators)
         return [(position, self._merged(kernels[position])) for position in layer.operators if position in kernels]
 
+    def kernels(self, layer: ModelLayer) -> list[tuple[int, ...]]:
+        """The operators of each kernel of a layer, as positions in the model."""
+        return [tuple(kernel.members) for kernel in self._kernels(layer.operators).values()]
+
     def _kernels(self, positions: Sequence[int]) -> dict[int, _Kernel]:
         """Kernels by the operator that they end with."""
         home: dict[int, int] = {}

@@ -12,7 +12,7 @@ from piper.inspection.model import ModelInspection
 from piper.inspection.placement import PlacementInspection
 from piper.inspection.workload import WorkloadInspection
 from piper.loading import is_profile, load
-from piper.model import Model
+from piper.model import Granularity, Model
 from piper.placement.workload import PlacementWorkload
 from piper.workload import Workload
 
@@ -25,6 +25,7 @@ def inspect(
     shapes: Mapping[str, Sequence[int]] | None = None,
     assumptions: Mapping[str, int] | None = None,
     dtype: str | None = None,
+    granularity: Granularity | None = None,
     sequence: int | None = None,
     vocabulary: int | None = None,
     microbatch_size: int | None = None,
@@ -42,6 +43,7 @@ def inspect(
         shapes: whole shapes of inputs of an ONNX model, by input.
         assumptions: numbers that an ONNX graph leaves open, by name.
         dtype: type of weights and activations.
+        granularity: what is a layer of an ONNX model.
         sequence: tokens in a sample.
         vocabulary: size of the vocabulary.
         microbatch_size: samples in a microbatch.
@@ -63,6 +65,7 @@ def inspect(
         shapes=shapes,
         assumptions=assumptions,
         dtype=dtype,
+        granularity=granularity,
         sequence=sequence,
         vocabulary=vocabulary,
         microbatch_size=microbatch_size,

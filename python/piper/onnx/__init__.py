@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from piper.model import Model
+    from piper.model import Granularity, Model
 
 __all__ = ["load_onnx"]
 
@@ -27,6 +27,7 @@ def load_onnx(
     shapes: Mapping[str, Sequence[int]] = _NO_SHAPES,
     assumptions: Mapping[str, int] = _NOTHING,
     dtype: str | None = None,
+    granularity: Granularity = "auto",
 ) -> Model:
     """Read an ONNX model; its weights need not be there.
 
@@ -35,9 +36,10 @@ def load_onnx(
         dims: sizes of open dimensions of the inputs, by symbol (``batch``) or place (``input_ids.0``).
         shapes: whole shapes of inputs, by name.
         assumptions: values for what cannot be known without running the network, by the names that
-        `Model.assumptions`
-            reports.
+            `Model.assumptions` reports.
         dtype: floating-point type to use instead of the file's own.
+        granularity: ``"operator"`` makes every kernel a layer, ``"layer"`` every block, ``"auto"`` also joins
+            neighbours where there are too many blocks to be planned in seconds.
 
     Returns:
         The model with exact counts for these shapes. `Model.operators` lists every node that is left after functions
@@ -48,4 +50,4 @@ def load_onnx(
     """
     from piper.onnx.load import load_model
 
-    return load_model(Path(path), dims, shapes, assumptions, dtype)
+    return load_model(Path(path), dims, shapes, assumptions, dtype, granularity)

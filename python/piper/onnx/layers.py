@@ -7,11 +7,12 @@ layer that uses them and cost nothing to send: every stage has the inputs and ma
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median_high
 
 from piper.onnx.blocks import repeated_runs
+from piper.onnx.contract import contracted
 from piper.onnx.graph import Kind, Step, Value
 from piper.onnx.rules import flops, weights
 from piper.onnx.segments import Work, segments
@@ -95,15 +96,62 @@ def _sources(step: Step) -> tuple[Value, ...]:
     return (live[0],) * len(step.outputs)
 
 
-def make_layers(steps: Sequence[Step]) -> Layering:
-    """Group `steps` into layers; constants belong to none."""
+def make_layers(steps: Sequence[Step], *, merged: bool) -> Layering:
+    """Group `steps` into layers; constants belong to none.
+
+    Args:
+        steps: in execution order.
+        merged: whether neighbours are joined until the graph is small enough to be planned in seconds.
+    """
     flow = _Flow(steps)
     if not flow.main:
-        rest = [place for place, step in enumerate(steps) if step.kind is not Kind.CONSTANT]
-        return Layering([Group(rest)] if rest else [], set(), {}, [0] if rest else [])
+        return _without_main(steps)
     groups = _blocks(flow, segments(_work(flow)))
-    while len(groups) > MAX_LAYERS or downsets(len(groups), _between(flow, groups), MAX_DOWNSETS) > MAX_DOWNSETS:
+    while merged and _too_fine(flow, groups):
         groups = _coarser(groups)
+    return _layering(flow, groups)
+
+
+def make_operator_layers(steps: Sequence[Step], together: Iterable[Sequence[int]]) -> Layering:
+    """Make each step that is no view and no side step a layer, in an order that refines that of execution.
+
+    Args:
+        steps: in execution order.
+        together: positions of steps that share a layer.
+    """
+    flow = _Flow(steps)
+    if not flow.main:
+        return _without_main(steps)
+    number = {place: index for index, place in enumerate(flow.main)}
+    single = [Group([place]) for place in flow.main]
+    bound = ([number[place] for place in places if place in number] for places in _bridged(flow, together))
+    chosen = contracted(len(single), _between(flow, single), bound)
+    return _layering(flow, [_group(flow, [flow.main[index] for index in members]) for members in chosen])
+
+
+def _bridged(flow: _Flow, together: Iterable[Sequence[int]]) -> Iterator[Sequence[int]]:
+    """`together` with the steps whose results a view shows added to it."""
+    for places in together:
+        makers = (
+            flow.maker.get(value, -1)
+            for place in places
+            if flow.steps[place].kind is Kind.VIEW
+            for value in flow.sources(place)
+        )
+        yield tuple(dict.fromkeys((*places, *makers)))
+
+
+def _without_main(steps: Sequence[Step]) -> Layering:
+    rest = [place for place, step in enumerate(steps) if step.kind is not Kind.CONSTANT]
+    return Layering([Group(rest)] if rest else [], set(), {}, [0] if rest else [])
+
+
+def _too_fine(flow: _Flow, groups: Sequence[Group]) -> bool:
+    return len(groups) > MAX_LAYERS or downsets(len(groups), _between(flow, groups), MAX_DOWNSETS) > MAX_DOWNSETS
+
+
+def _layering(flow: _Flow, groups: list[Group]) -> Layering:
+    """What passes between `groups`, and views and side steps given to them."""
     layering = Layering(groups, flow.side)
     layering.edges = _between(flow, groups)
     layering.input_bytes = _entering(flow, groups)

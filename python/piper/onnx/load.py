@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from piper.errors import InputError
-from piper.model import Model, ModelEdge, ModelLayer, Operator, Partition, Tensor
+from piper.model import Granularity, Model, ModelEdge, ModelLayer, Operator, Partition, Tensor
+from piper.onnx.bound import bound_together
 from piper.onnx.dims import Fixing, fix_inputs
 from piper.onnx.graph import FLOATS, Kind, Step, Value, checked_shape, dtype_name
-from piper.onnx.layers import Group, Layering, make_layers
+from piper.onnx.layers import Group, Layering, make_layers, make_operator_layers
 from piper.onnx.names import kind_of, layer_name, unique
-from piper.onnx.partition import MIN_VOCABULARY, Placement, degrees, partition_layer
+from piper.onnx.partition import MIN_VOCABULARY, Placement, degrees, partition_layers
 from piper.onnx.propagate import MALFORMED, Propagation
 from piper.onnx.read import Source, one_line, read_source
 from piper.onnx.rules import (
@@ -43,18 +44,22 @@ def load_model(
     shapes: Mapping[str, Sequence[int]],
     assumptions: Mapping[str, int],
     dtype: str | None,
+    granularity: Granularity,
 ) -> Model:
     """See `piper.onnx.load_onnx`."""
+    if granularity not in get_args(Granularity):
+        known = ", ".join(get_args(Granularity))
+        raise InputError(f"granularity is {granularity!r}; expected one of {known}")
     if dtype is not None and dtype not in _OVERRIDES:
         raise InputError(f"dtype {dtype!r} is unknown; expected one of {', '.join(_OVERRIDES)}")
     source = read_source(path)
     try:
-        return _build(source, Fixing(dims, shapes), Notes(assumptions), dtype)
+        return _build(source, Fixing(dims, shapes), Notes(assumptions), dtype, granularity)
     except (*MALFORMED, UnicodeDecodeError) as error:
         raise InputError(f"{path}: malformed: {one_line(error) or type(error).__name__}") from None
 
 
-def _build(source: Source, fixing: Fixing, notes: Notes, dtype: str | None) -> Model:
+def _build(source: Source, fixing: Fixing, notes: Notes, dtype: str | None, granularity: Granularity) -> Model:
     inputs = _inputs(source.graph)
     fixed = fix_inputs(inputs, fixing, str(source.path))
     propagation = Propagation(source, fixing.symbols, notes, total_flops, total_weights)
@@ -62,27 +67,35 @@ def _build(source: Source, fixing: Fixing, notes: Notes, dtype: str | None) -> M
     _check_assumptions(source, notes)
     if dtype is not None:
         _override(steps, _OVERRIDES[dtype])
-    layering = make_layers(steps)
-    saved = saved_activations(steps, layering.side)
-    placements = _placements(steps, layering, set(outputs))
-    own = _dominant_float(steps)
-    operators = tuple(_operator(place, step, placements, saved, own) for place, step in enumerate(steps))
-    _warn(operators, steps, notes)
     tensors = tuple(Tensor(value.name, _input_dtype(value, source, dtype), fixed[value.name]) for value in inputs)
-    return Model(
+    model = Model(
         name=source.path.stem,
-        operators=operators,
-        layers=_layers(steps, layering, operators),
-        edges=tuple(ModelEdge(source_, target, size) for (source_, target), size in layering.edges.items()),
+        operators=(),
+        layers=(),
+        edges=(),
         operator_edges=_operator_edges(steps),
         inputs=tensors,
-        dtype=own,
+        dtype=_dominant_float(steps),
         batch=_batch(tensors),
         tokens=_tokens(tensors),
         initializer_bytes=_initializer_bytes(source.graph, str(source.path)),
         assumptions=tuple(notes.assumed.values()),
-        warnings=(*source.warnings, *notes.warnings),
     )
+    layering = make_layers(steps, merged=granularity == "auto")
+    model = _layered(model, steps, layering, set(outputs))
+    if granularity == "operator":
+        model = _layered(model, steps, make_operator_layers(steps, bound_together(model)), set(outputs))
+    _warn(model.operators, steps, notes)
+    return replace(model, warnings=(*source.warnings, *notes.warnings))
+
+
+def _layered(model: Model, steps: Sequence[Step], layering: Layering, outputs: set[Value]) -> Model:
+    """`model` with these layers, and its operators as tensor parallelism divides them there."""
+    saved = saved_activations(steps, layering.side)
+    placements = partition_layers(steps, [group.steps for group in layering.groups], outputs)
+    operators = tuple(_operator(place, step, placements, saved, model.dtype) for place, step in enumerate(steps))
+    edges = tuple(ModelEdge(source, target, size) for (source, target), size in layering.edges.items())
+    return replace(model, operators=operators, layers=_layers(steps, layering, operators), edges=edges)
 
 
 def _inputs(graph: GraphProto) -> list[ValueInfoProto]:
@@ -135,21 +148,6 @@ def _dominant_float(steps: Sequence[Step]) -> str:
             if value.dtype in FLOATS:
                 sizes[value.dtype] += value.bytes
     return max(sizes, key=lambda name: (sizes[name], name)) if sizes else "float32"
-
-
-def _placements(steps: Sequence[Step], layering: Layering, outputs: set[Value]) -> dict[int, Placement]:
-    layer_of = {place: layer for layer, group in enumerate(layering.groups) for place in group.steps}
-    maker = {value: place for place, step in enumerate(steps) for value in step.outputs}
-    leaving: list[set[Value]] = [set() for _ in layering.groups]
-    for place, layer in layer_of.items():
-        for value in steps[place].live_inputs:
-            source = layer_of.get(maker.get(value, -1))
-            if source is not None and source != layer:
-                leaving[source].add(value)
-    result: dict[int, Placement] = {}
-    for layer, group in enumerate(layering.groups):
-        result |= partition_layer(steps, group.steps, leaving[layer], outputs)
-    return result
 
 
 def _operator(place: int, step: Step, placements: Mapping[int, Placement], saved: Saved, own: str) -> Operator:
@@ -245,8 +243,16 @@ def _names(steps: Sequence[Step], groups: Sequence[Group], operators: Sequence[O
         elif number == len(groups) - 1 and _is_head(chosen):
             names.append("head")
         else:
-            names.append(layer_name([steps[place] for place in group.steps]) or f"layer.{number}")
+            names.append(
+                layer_name([steps[place] for place in group.steps]) or _alone(steps, group) or f"layer.{number}"
+            )
     return names
+
+
+def _alone(steps: Sequence[Step], group: Group) -> str:
+    """The name of the one operator that runs in a layer; empty where there are several."""
+    running = [place for place in group.steps if steps[place].kind is Kind.LIVE]
+    return steps[running[0]].node.name if len(running) == 1 else ""
 
 
 def _is_head(operators: Sequence[Operator]) -> bool:

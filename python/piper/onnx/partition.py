@@ -65,6 +65,32 @@ def partition_layer(
     return {}
 
 
+def partition_layers(
+    steps: Sequence[Step], layers: Sequence[Sequence[int]], outputs: set[Value]
+) -> dict[int, Placement]:
+    """Placements of the steps of all layers by position; those that are missing are replicated.
+
+    What one layer sends to another is whole on every device.
+
+    Args:
+        steps: all steps.
+        layers: positions of the steps of each layer, in order.
+        outputs: results of the network.
+    """
+    layer_of = {place: layer for layer, places in enumerate(layers) for place in places}
+    maker = {value: place for place, step in enumerate(steps) for value in step.outputs}
+    leaving: list[set[Value]] = [set() for _ in layers]
+    for place, layer in layer_of.items():
+        for value in steps[place].live_inputs:
+            source = layer_of.get(maker.get(value, -1))
+            if source is not None and source != layer:
+                leaving[source].add(value)
+    result: dict[int, Placement] = {}
+    for layer, places in enumerate(layers):
+        result |= partition_layer(steps, places, leaving[layer], outputs)
+    return result
+
+
 def degrees(placements: Sequence[Placement]) -> tuple[int, ...]:
     """Powers of two that divide whatever the operators of a layer divide."""
     common = 0
