@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 import time
@@ -283,3 +284,18 @@ def test_measured_times_replace_modelled_ones(tmp_path: Path) -> None:
     assert workload.nodes[0].cpu < 1
     assert workload.nodes[1].cpu == 3
     assert (workload.nodes[1].accelerators[0] or 0.0) < 0.01
+
+
+def test_a_profile_is_measured_or_names_the_extra(tmp_path: Path) -> None:
+    model, written = shared_path("onnx", "models", "light_squeezenet.onnx"), tmp_path / "profile.json"
+    if importlib.util.find_spec("onnxruntime") is None:
+        assert "pip install 'piper-dnn[profile]'" in refused("profile", model, "-o", written)
+        return
+    ended = run("profile", model, "--runs", "2", "-o", written)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    placed = run("place", model, "--accelerators", "1", "--device", "t4", "--cpus", "1", "--profile", written)
+    assert placed.returncode == 0
+    assert "no time for" not in placed.stderr
+    assert "exists already" in refused("profile", model, "-o", written)
+    no_weights = shared_path("onnx", "models", "bert_base_mlm_ts_static.onnx")
+    assert "onnxruntime cannot run it" in refused("profile", no_weights, "-o", tmp_path / "other.json")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from piper import _core
 from piper.costs.units import format_bytes
 from piper.errors import InfeasibleError
+from piper.formats.placement_json import MAX_DEVICES
 from piper.placement.workload import PlacementWorkload, Rules
 
 _SECONDS = 10.0
@@ -136,8 +137,8 @@ def _least_accelerators(workload: PlacementWorkload, rules: Rules, deadline: flo
         classes = (replace(workload.classes[0], count=count),)
         return _used(replace(workload, classes=classes), rules, deadline) is not None
 
-    low, high = workload.accelerators, len(workload.nodes) + workload.accelerators
-    if not fits(high):
+    low, high = workload.accelerators, min(len(workload.nodes) + workload.accelerators, MAX_DEVICES)
+    if low >= high or not fits(high):
         return None
     while high - low > 1 and time.monotonic() < deadline:
         middle = (low + high) // 2

@@ -38,8 +38,12 @@ def partition(workload: PlacementWorkload) -> list[Part] | None:
     if kind is None:
         return None
     units = _units(workload)
-    fit = [unit for unit in units if all(workload.nodes[v].accelerators[kind] is not None for v in unit)]
-    rest = sorted(v for unit in units if unit not in fit for v in unit)
+
+    def supported(unit: list[int]) -> bool:
+        return all(workload.nodes[v].accelerators[kind] is not None for v in unit)
+
+    fit = [unit for unit in units if supported(unit)]
+    rest = sorted(v for unit in units if not supported(unit) for v in unit)
     if rest and not workload.cpus:
         return None
     numbers = _membership(workload, fit, kind, min(workload.classes[kind].count, len(fit)))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from os import PathLike
 
 from piper.costs.placement import Granularity
 from piper.placement.problem import PlacementSetting, Subject, posed
 from piper.placement.result import ALGORITHMS, Algorithm, Placement
-from piper.placement.search import baselines, search
+from piper.placement.search import compared, search
 from piper.placement.workload import LoadRule, Rules, TrainingObjective
 from piper.planning.effort import Effort, ProgressCallback
 from piper.planning.limits import check_count
@@ -109,9 +108,7 @@ def place(
     running = effort.started()
     workload = posed(model, setting)
     found = search(workload, rules, algorithm, running, seed, restarts)
-    if not compare:
-        return found
-    return replace(found, baselines=baselines(workload, rules, found.max_load, seed, restarts))
+    return compared(found, workload, rules, effort, seed, restarts) if compare else found
 
 
 def rules_of(load: LoadRule, training_objective: TrainingObjective, max_replicas: int) -> Rules:

@@ -71,18 +71,26 @@ def search(
     )
 
 
-def baselines(
-    workload: PlacementWorkload, rules: Rules, value: float, seed: int, restarts: int
-) -> tuple[PlacementBaseline, ...]:
-    """What simpler placers reach, best first; `value` is the load that theirs are divided by."""
-    rows = []
-    running = Effort(threads=1).started()
-    for name in ("dpl", "pipedream", "local-search", "partition", "single"):
+def compared(
+    placement: Placement, workload: PlacementWorkload, rules: Rules, effort: Effort, seed: int, restarts: int
+) -> Placement:
+    """The placement with what simpler placers reach, best first; Ctrl-C ends the comparison.
+
+    Each placer has the time and memory of the search; none of them reports its progress.
+    """
+    rows: list[PlacementBaseline] = []
+    names: tuple[Algorithm, ...] = ("dpl", "pipedream", "local-search", "partition", "single")
+    for name in names:
         if name == "partition" and not partition.available():
             continue
+        running = replace(effort, gap=0.0, progress=None).started()
         found = _found(workload, rules, name, running, seed, restarts)
-        rows.append(_baseline(workload, rules, name, found.parts, value))
-    return tuple(sorted(rows, key=lambda row: math.inf if row.max_load is None else row.max_load))
+        if found.status == "interrupted":
+            placement = replace(placement, status="interrupted")
+            break
+        rows.append(_baseline(workload, rules, name, found.parts, placement.max_load))
+    rows.sort(key=lambda row: math.inf if row.max_load is None else row.max_load)
+    return replace(placement, baselines=tuple(rows))
 
 
 def _baseline(

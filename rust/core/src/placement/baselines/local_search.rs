@@ -19,9 +19,15 @@ pub struct LocalSearch {
 /// Moves that are tried between two looks at the clock.
 const TRIALS_BETWEEN_TICKS: usize = 1 << 10;
 
+/// Entries of the table of edges by node and device: fewer devices of a kind are looked at where there would be more.
+const MOST_ENTRIES: usize = 1 << 24;
+/// Moves that are tried in all, times the devices that each of them looks at; some seconds.
+const MOST_STEPS: usize = 1 << 29;
+
 /// A split in which no colour class can be moved to another device with gain, the best of several.
 ///
-/// Contiguity and replicas are left aside. An assignment that fits into the memory goes before any that does not, so a
+/// The search also ends after so much work that a user would wonder, wherever it is then. Contiguity and replicas are
+/// left aside. An assignment that fits into the memory goes before any that does not, so a
 /// split that does not fit is returned only where none was found that does. `None` where some node can be nowhere. The
 /// same seed gives the same split.
 ///
@@ -43,6 +49,7 @@ pub fn local_search(
     let mut random = Random(search.seed);
     let mut best: Option<(Quality, Loads<'_>)> = None;
     let mut stopped = None;
+    let mut left = MOST_STEPS / classes.len().max(1);
     for _ in 0..search.restarts.max(1) {
         let mut device = vec![0; workload.nodes().len()];
         for (unit, options) in units.iter().zip(&options) {
@@ -51,57 +58,83 @@ pub fn local_search(
         }
         let mut loads = Loads::new(workload, rules, classes.clone(), device);
         let known = best.as_ref().map_or(f64::INFINITY, |best| best.0.value);
-        stopped = descend(&mut loads, &units, &options, &mut random, known, progress).err();
+        let descent = Descent { units: &units, options: &options, known };
+        stopped = descent.run(&mut loads, &mut random, &mut left, progress).err();
         let quality = loads.quality();
         if best.as_ref().is_none_or(|best| quality.beats(&best.0)) {
             best = Some((quality, loads));
         }
-        if stopped.is_some() {
+        if stopped.is_some() || left == 0 {
             break;
         }
     }
     (best.map(|(_, loads)| split(workload, &classes, &loads)), stopped)
 }
 
-/// Moves units as long as one can be moved with gain, each where it gains most.
-fn descend(
-    loads: &mut Loads<'_>,
-    units: &[Vec<NodeId>],
-    options: &[Vec<usize>],
-    random: &mut Random,
+/// One search downwards.
+struct Descent<'a> {
+    units: &'a [Vec<NodeId>],
+    /// Devices that each unit may be on.
+    options: &'a [Vec<usize>],
+    /// The best value of the searches before.
     known: f64,
-    progress: &mut dyn Progress,
-) -> Result<(), Stop> {
-    let mut order: Vec<usize> = (0..units.len()).collect();
-    let mut current = loads.quality();
-    let mut trials = 0_usize;
-    loop {
-        random.shuffle(&mut order);
-        let mut moved = false;
-        for &unit in &order {
-            let home = loads.device(units[unit][0]);
-            let mut target = (current, home);
-            for &device in options[unit].iter().filter(|&&device| device != home) {
-                place(loads, &units[unit], device);
-                let quality = loads.quality();
-                if quality.beats(&target.0) {
-                    target = (quality, device);
-                }
-                trials += 1;
-                if trials.is_multiple_of(TRIALS_BETWEEN_TICKS) {
-                    let best = if current.excess > 0.0 { known } else { known.min(current.value) };
+}
+
+impl Descent<'_> {
+    /// Moves units as long as one can be moved with gain, each where it gains most, and `left` trials are left.
+    fn run(
+        &self,
+        loads: &mut Loads<'_>,
+        random: &mut Random,
+        left: &mut usize,
+        progress: &mut dyn Progress,
+    ) -> Result<(), Stop> {
+        let mut order: Vec<usize> = (0..self.units.len()).collect();
+        let mut ticked = usize::MAX;
+        loop {
+            random.shuffle(&mut order);
+            let mut moved = false;
+            let mut current = loads.quality();
+            for &unit in &order {
+                let home = loads.device(self.units[unit][0]);
+                let target = self.best_device(loads, unit, (current, home), left);
+                place(loads, &self.units[unit], target.1);
+                moved |= target.1 != home;
+                current = target.0;
+                if *left / TRIALS_BETWEEN_TICKS != ticked {
+                    ticked = *left / TRIALS_BETWEEN_TICKS;
+                    let best = if current.excess > 0.0 { self.known } else { self.known.min(current.value) };
                     progress.tick(Status { best, bound: 0.0 })?;
                 }
             }
-            place(loads, &units[unit], target.1);
-            moved |= target.1 != home;
-            current = target.0;
+            loads.sum();
+            if !moved || *left == 0 {
+                return Ok(());
+            }
         }
-        loads.sum();
-        current = loads.quality();
-        if !moved {
-            return Ok(());
+    }
+
+    /// The device on which a unit is best, with the quality of that; its home unless another is better.
+    fn best_device(
+        &self,
+        loads: &mut Loads<'_>,
+        unit: usize,
+        mut target: (Quality, usize),
+        left: &mut usize,
+    ) -> (Quality, usize) {
+        let home = target.1;
+        for &device in self.options[unit].iter().filter(|&&device| device != home) {
+            if *left == 0 {
+                break;
+            }
+            *left -= 1;
+            place(loads, &self.units[unit], device);
+            let quality = loads.quality();
+            if quality.beats(&target.0) {
+                target = (quality, device);
+            }
         }
+        target
     }
 }
 
@@ -109,9 +142,12 @@ fn place(loads: &mut Loads<'_>, unit: &[NodeId], device: usize) {
     unit.iter().for_each(|&node| loads.assign(node, device));
 }
 
-/// The class of each device: accelerators by class, then CPUs. No more of a kind than there are units.
+/// The class of each device: accelerators by class, then CPUs. No more of a kind than there are units, or than fit into
+/// the table.
 fn devices(workload: &Workload, units: usize) -> Vec<Option<usize>> {
-    let repeated = |kind: Option<usize>, count: u32| std::iter::repeat_n(kind, units.min(count as usize));
+    let most = MOST_ENTRIES / (workload.nodes().len() * (workload.classes().len() + 1));
+    let repeated =
+        |kind: Option<usize>, count: u32| std::iter::repeat_n(kind, units.min(most.max(1)).min(count as usize));
     let accelerators =
         workload.classes().iter().enumerate().flat_map(|(class, row)| repeated(Some(class), row.count));
     accelerators.chain(repeated(None, workload.cpus())).collect()
