@@ -43,8 +43,9 @@ const DEFAULT_MEMORY: u64 = 2 << 30;
 const CLIMB: [f64; 6] = [1.02, 1.08, 1.2, 1.5, 2.5, f64::INFINITY];
 /// The same for a split that is filled greedily.
 const GREEDY: [f64; 8] = [1.05, 1.1, 1.2, 1.4, 2.0, 4.0, 16.0, f64::INFINITY];
-/// Steps over other orders before the walk.
+/// Most steps over other orders before the walk, in all and for each unit.
 const FIRST_DRAWS: usize = 1 << 16;
+const FIRST_DRAWS_EACH: usize = 1 << 7;
 /// Steps of the walk before the next look at other orders; doubled each time.
 const STEPS: usize = 1 << 22;
 /// How often they are doubled at most.
@@ -180,7 +181,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let mut improver = Improver::new(self.problem, orders::structured(self.problem));
-        self.improve(&mut improver, FIRST_DRAWS, progress)?;
+        self.improve(&mut improver, FIRST_DRAWS.min(FIRST_DRAWS_EACH * self.problem.len()), progress)?;
         let mut walk = Walk::new(self.problem, &chains, self.ceiling(), self.memory as usize);
         for round in 0_u32.. {
             walk.lower(self.ceiling());
