@@ -5,7 +5,7 @@
 //! once the bracket is narrow, it asks for anything better than the best, and a no is the proof.
 
 use crate::pipeline::problem::SLACK;
-use crate::pipeline::tables::Pair;
+use crate::pipeline::tables::{Pair, StageRun};
 use crate::pipeline::threshold::{Cell, Part, Walk, Weights};
 use crate::pipeline::{Plan, Stage};
 use crate::progress::{Progress, Status, Stop};
@@ -207,7 +207,8 @@ impl<'a> Bracket<'a> {
             let degree = part.offer.degree;
             let at = &tables.problem.degrees[degree][part.offer.option];
             let fixed = self.walk.pairs.fixed(tables, part.upper, part.pair, degree);
-            let (time, chosen) = self.walk.staircases.choose(tables, pair, degree, at, &fixed, part.in_flight)?;
+            let run = StageRun { tables, pair, degree, at, fixed: &fixed };
+            let (time, chosen) = self.walk.staircases.choose(run, part.in_flight)?;
             built.value = built.value.max(fixed.load(time, at));
             built.devices += at.devices;
             built.plan.stages.push(Stage {

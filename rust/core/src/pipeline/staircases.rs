@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use crate::graph::NodeId;
 use crate::pipeline::knapsack::{self, Bag, Bounds, Choice, MenuId, Menus};
-use crate::pipeline::problem::{Degree, SLACK};
-use crate::pipeline::tables::{Fixed, Pair, Tables, capacity};
+use crate::pipeline::problem::SLACK;
+use crate::pipeline::tables::{Pair, StageRun};
 
 /// The least time of a stage as a function of the microbatches in flight: a staircase, known where it was asked for.
 #[derive(Clone, Debug)]
@@ -174,31 +174,26 @@ impl Staircases {
 
     /// The largest number of microbatches in flight up to `wanted` that a stage can have with a computation time of at
     /// most `time`; 0 when that is less than `needed`. `slot` remembers the staircase where it does not depend on `d`.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn reach(
         &mut self,
-        tables: &Tables<'_>,
-        pair: Pair,
-        degree: usize,
-        at: &Degree,
-        fixed: &Fixed,
+        run: StageRun<'_>,
         slot: &mut StaircaseId,
         time: f64,
         (needed, wanted): (u32, u32),
     ) -> u32 {
-        let sums = &fixed.sums;
+        let sums = &run.fixed.sums;
         if time < sums.fastest * (1.0 - SLACK) {
             return 0;
         }
         let time = time.max(sums.fastest);
-        let capacity = capacity(tables, fixed, at);
+        let capacity = run.capacity();
         if sums.least_bytes(needed) > capacity {
             return 0;
         }
         if sums.irregular == 0 && sums.per_microbatch * f64::from(wanted) + sums.fixed <= capacity {
             return wanted;
         }
-        let id = self.remembered(tables, pair, degree, at, fixed, slot, capacity);
+        let id = self.remembered(run, slot, capacity);
         let staircase = &mut self.list[id as usize];
         let time = if sums.irregular == 0 { time.max(staircase.fastest) } else { time };
         let reach = staircase.reach(&self.menus, time, wanted, &mut self.trust);
@@ -207,46 +202,26 @@ impl Staircases {
 
     /// The least computation time with `y` in flight of a stage without irregular layers; `None` where nothing fits.
     /// A lower bound of it where the knapsack is too hard to be solved exactly.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn least_time(
-        &mut self,
-        tables: &Tables<'_>,
-        pair: Pair,
-        degree: usize,
-        at: &Degree,
-        fixed: &Fixed,
-        slot: &mut StaircaseId,
-        y: u32,
-    ) -> Option<f64> {
-        let sums = &fixed.sums;
-        let capacity = capacity(tables, fixed, at);
+    pub(crate) fn least_time(&mut self, run: StageRun<'_>, slot: &mut StaircaseId, y: u32) -> Option<f64> {
+        let sums = &run.fixed.sums;
+        let capacity = run.capacity();
         if sums.least > capacity {
             return None;
         }
         if sums.per_microbatch * f64::from(y) + sums.fixed <= capacity {
             return Some(sums.fastest);
         }
-        let id = self.remembered(tables, pair, degree, at, fixed, slot, capacity);
+        let id = self.remembered(run, slot, capacity);
         self.list[id as usize].least(&self.menus, y)
     }
 
     /// The staircase of a stage. `slot` remembers it where it does not depend on `d`.
-    #[allow(clippy::too_many_arguments)]
-    fn remembered(
-        &mut self,
-        tables: &Tables<'_>,
-        pair: Pair,
-        degree: usize,
-        at: &Degree,
-        fixed: &Fixed,
-        slot: &mut StaircaseId,
-        capacity: f64,
-    ) -> u32 {
+    fn remembered(&mut self, run: StageRun<'_>, slot: &mut StaircaseId, capacity: f64) -> u32 {
         if *slot != StaircaseId::UNKNOWN {
             return slot.0;
         }
-        let id = self.find(tables, pair, degree, at, fixed, capacity);
-        if fixed.same_for_all_degrees() {
+        let id = self.find(run, capacity);
+        if run.fixed.same_for_all_degrees() {
             *slot = StaircaseId(id);
         }
         id
@@ -264,24 +239,16 @@ impl Staircases {
         self.bytes = 0;
     }
 
-    fn find(
-        &mut self,
-        tables: &Tables<'_>,
-        pair: Pair,
-        degree: usize,
-        at: &Degree,
-        fixed: &Fixed,
-        capacity: f64,
-    ) -> u32 {
-        let key = if fixed.sums.irregular == 0 {
-            Key::Shared(fixed.sums.signature, capacity.to_bits())
+    fn find(&mut self, run: StageRun<'_>, capacity: f64) -> u32 {
+        let key = if run.fixed.sums.irregular == 0 {
+            Key::Shared(run.fixed.sums.signature, capacity.to_bits())
         } else {
-            Key::Own(pair, degree as u32, at.data_parallel)
+            Key::Own(run.pair, run.degree as u32, run.at.data_parallel)
         };
         if let Some(&id) = self.index.get(&key) {
             return id;
         }
-        let bag = bag(&tables.items(pair, degree, at, &mut self.menus));
+        let bag = bag(&run.items(&mut self.menus));
         self.bytes += size_of::<Staircase>() + size_of::<Key>() + bag.capacity() * size_of::<(MenuId, u32)>();
         self.list.push(Staircase::new(&self.menus, bag, capacity, self.limit));
         let id = self.list.len() as u32 - 1;
@@ -290,22 +257,14 @@ impl Staircases {
     }
 
     /// The best choice of alternatives for a stage with `y` in flight: its time, and by layer the position of the TMPC.
-    pub(crate) fn choose(
-        &mut self,
-        tables: &Tables<'_>,
-        pair: Pair,
-        degree: usize,
-        at: &Degree,
-        fixed: &Fixed,
-        y: u32,
-    ) -> Option<(f64, Vec<(NodeId, u32)>)> {
-        let items = tables.items(pair, degree, at, &mut self.menus);
-        let selection = knapsack::solve(&self.menus, &bag(&items), y, capacity(tables, fixed, at))?;
+    pub(crate) fn choose(&mut self, run: StageRun<'_>, y: u32) -> Option<(f64, Vec<(NodeId, u32)>)> {
+        let items = run.items(&mut self.menus);
+        let selection = knapsack::solve(&self.menus, &bag(&items), y, run.capacity())?;
         let mut chosen = Vec::new();
         for (members, counts) in items.chunk_by(|a, b| a.0 == b.0).zip(&selection.counts) {
             let options = counts.iter().enumerate().flat_map(|(o, &n)| (0..n).map(move |_| o));
             for (&(_, node), option) in members.iter().zip(options) {
-                let alternatives = tables.problem.alternatives[node.index()][degree].as_ref()?;
+                let alternatives = run.tables.problem.alternatives[node.index()][run.degree].as_ref()?;
                 chosen.push((node, alternatives.positions[option]));
             }
         }

@@ -6,7 +6,7 @@
 use crate::downsets::{DownsetId, Lattice, NodeSet};
 use crate::graph::{EdgeId, NodeId};
 use crate::pipeline::knapsack::{Choice, MenuId, Menus};
-use crate::pipeline::problem::{Degree, Problem};
+use crate::pipeline::problem::{Alternatives, Degree, Problem};
 use crate::pipeline::{Tmpc, Transfer};
 use crate::progress::Stop;
 
@@ -299,46 +299,6 @@ impl<'a> Tables<'a> {
             }
         }
     }
-
-    /// Menu and number of each layer of a stage, sorted.
-    pub(crate) fn items(&self, pair: Pair, degree: usize, at: &Degree, menus: &mut Menus) -> Vec<(MenuId, NodeId)> {
-        let mut items = Vec::new();
-        for node in self.layers(pair) {
-            if let Some(alternatives) = &self.problem.alternatives[node.index()][degree] {
-                let menu = alternatives.menu.unwrap_or_else(|| menus.intern(self.own_menu(pair, degree, at, node)));
-                items.push((menu, node));
-            }
-        }
-        items.sort_unstable();
-        items
-    }
-
-    /// Alternatives of an irregular layer, with everything that depends on the choice put into time and memory.
-    fn own_menu(&self, pair: Pair, degree: usize, at: &Degree, node: NodeId) -> Vec<Choice> {
-        let problem = self.problem;
-        let graph = problem.workload.graph();
-        let (lower, upper) = (self.lattice.get(pair.lower), self.lattice.get(pair.upper));
-        let outside = |v: NodeId| lower.contains(v) || !upper.contains(v);
-        let Some(alternatives) = &problem.alternatives[node.index()][degree] else { return Vec::new() };
-        // Bytes that all alternatives share are priced with the edges.
-        let own_sync = problem.workload.transfer == Transfer::Edge;
-        let cut = |edges: &[EdgeId], other: &dyn Fn(EdgeId) -> NodeId, sync: &[f64]| -> f64 {
-            edges.iter().zip(sync).filter(|&(&e, _)| own_sync && outside(other(e))).map(|(_, s)| s).sum()
-        };
-        let choice = |&position: &u32| {
-            let tmpc = problem.tmpc(node, degree, position);
-            let sync = cut(graph.incoming(node), &|e| graph.source(e), &tmpc.sync_forward)
-                + cut(graph.outgoing(node), &|e| graph.target(e), &tmpc.sync_backward);
-            Choice {
-                time: tmpc.time
-                    + 2.0 / problem.workload.network.stage_bandwidth * sync
-                    + at.resync * tmpc.weight_bytes,
-                per_microbatch: tmpc.memory_per_microbatch,
-                fixed: tmpc.memory_fixed + tmpc.memory_sharded / f64::from(at.data_parallel),
-            }
-        };
-        alternatives.positions.iter().map(choice).collect()
-    }
 }
 
 /// Sums of single layers, by layer and degree.
@@ -394,9 +354,60 @@ pub(crate) fn breaks_apart(groups: &[Vec<NodeId>], lower: NodeSet<'_>, upper: No
     groups.iter().any(|group| group.iter().filter(|&&v| upper.contains(v) && !lower.contains(v)).count() > 1)
 }
 
-/// Bytes of a device that are left for the alternatives of a stage.
-pub(crate) fn capacity(tables: &Tables<'_>, fixed: &Fixed, at: &Degree) -> f64 {
-    tables.problem.capacity
-        - fixed.copy_fixed
-        - (fixed.sums.sharded + fixed.copy_sharded) / f64::from(at.data_parallel)
+/// A stage run with some degrees.
+#[derive(Clone, Copy)]
+pub(crate) struct StageRun<'a> {
+    pub(crate) tables: &'a Tables<'a>,
+    pub(crate) pair: Pair,
+    /// Position in `tensor_parallel`.
+    pub(crate) degree: usize,
+    pub(crate) at: &'a Degree,
+    pub(crate) fixed: &'a Fixed,
+}
+
+impl StageRun<'_> {
+    /// Bytes of a device that are left for the alternatives.
+    pub(crate) fn capacity(&self) -> f64 {
+        let sharded = self.fixed.sums.sharded + self.fixed.copy_sharded;
+        self.tables.problem.capacity - self.fixed.copy_fixed - sharded / f64::from(self.at.data_parallel)
+    }
+
+    /// Menu and number of each layer, sorted.
+    pub(crate) fn items(&self, menus: &mut Menus) -> Vec<(MenuId, NodeId)> {
+        let mut items = Vec::new();
+        for node in self.tables.layers(self.pair) {
+            if let Some(alternatives) = &self.tables.problem.alternatives[node.index()][self.degree] {
+                let menu = alternatives.menu.unwrap_or_else(|| menus.intern(self.own_menu(node, alternatives)));
+                items.push((menu, node));
+            }
+        }
+        items.sort_unstable();
+        items
+    }
+
+    /// Alternatives of an irregular layer, with everything that depends on the choice put into time and memory.
+    fn own_menu(&self, node: NodeId, alternatives: &Alternatives) -> Vec<Choice> {
+        let problem = self.tables.problem;
+        let graph = problem.workload.graph();
+        let (lower, upper) = (self.tables.lattice.get(self.pair.lower), self.tables.lattice.get(self.pair.upper));
+        let outside = |v: NodeId| lower.contains(v) || !upper.contains(v);
+        // Bytes that all alternatives share are priced with the edges.
+        let own_sync = problem.workload.transfer == Transfer::Edge;
+        let cut = |edges: &[EdgeId], other: &dyn Fn(EdgeId) -> NodeId, sync: &[f64]| -> f64 {
+            edges.iter().zip(sync).filter(|&(&e, _)| own_sync && outside(other(e))).map(|(_, s)| s).sum()
+        };
+        let choice = |&position: &u32| {
+            let tmpc = problem.tmpc(node, self.degree, position);
+            let sync = cut(graph.incoming(node), &|e| graph.source(e), &tmpc.sync_forward)
+                + cut(graph.outgoing(node), &|e| graph.target(e), &tmpc.sync_backward);
+            Choice {
+                time: tmpc.time
+                    + 2.0 / problem.workload.network.stage_bandwidth * sync
+                    + self.at.resync * tmpc.weight_bytes,
+                per_microbatch: tmpc.memory_per_microbatch,
+                fixed: tmpc.memory_fixed + tmpc.memory_sharded / f64::from(self.at.data_parallel),
+            }
+        };
+        alternatives.positions.iter().map(choice).collect()
+    }
 }

@@ -16,7 +16,7 @@ use crate::downsets::{DownsetId, Lattice};
 use crate::pipeline::levels::{Levels, Tag};
 use crate::pipeline::problem::{Problem, SLACK};
 use crate::pipeline::staircases::{StaircaseId, Staircases};
-use crate::pipeline::tables::{Fixed, Pair, Tables, breaks_apart};
+use crate::pipeline::tables::{Fixed, Pair, StageRun, Tables, breaks_apart};
 use crate::progress::Stop;
 
 /// All stages that may be worth a look.
@@ -510,7 +510,8 @@ impl Walk<'_> {
                 let ends = Pair { lower: self.pairs.lower(pair), upper };
                 let slot = &mut self.pairs.slots[pair * self.pairs.degrees + degree];
                 let in_flight = ((d + below.first).div_ceil(d), wanted.div_ceil(d));
-                let y = self.staircases.reach(self.tables, ends, degree, at, &fixed, slot, time, in_flight);
+                let run = StageRun { tables: self.tables, pair: ends, degree, at, fixed: &fixed };
+                let y = self.staircases.reach(run, slot, time, in_flight);
                 if y == 0 {
                     continue;
                 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::graph::NodeId;
 use crate::pipeline::problem::Degree;
-use crate::pipeline::tables::{Fixed, Pair, Tables, capacity};
+use crate::pipeline::tables::{Fixed, Pair, StageRun, Tables};
 use crate::pipeline::{Tmpc, Transfer};
 
 /// Choices kept at a time beyond which only a bound is given.
@@ -116,7 +116,8 @@ impl<'a> Mixer<'a> {
     fn new(tables: &'a Tables<'a>, pair: Pair, degree: usize, option: usize, fixed: &Fixed, in_flight: u32) -> Self {
         let at = &tables.problem.degrees[degree][option];
         let start = Point { tau: fixed.transfer, weight: fixed.sums.weight };
-        Self { tables, pair, degree, at, in_flight, capacity: capacity(tables, fixed, at), start }
+        let run = StageRun { tables, pair, degree, at, fixed };
+        Self { tables, pair, degree, at, in_flight, capacity: run.capacity(), start }
     }
 
     /// Every choice that fits and that no other one beats, fastest first; `None` when there are too many.

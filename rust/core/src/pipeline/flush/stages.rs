@@ -5,7 +5,7 @@ use crate::pipeline::flush::mixed::{MixedStages, Point};
 use crate::pipeline::levels::Levels;
 use crate::pipeline::problem::{Degree, SLACK};
 use crate::pipeline::staircases::Staircases;
-use crate::pipeline::tables::{Fixed, Pair, Tables};
+use crate::pipeline::tables::{Fixed, Pair, StageRun, Tables};
 use crate::pipeline::threshold::{Pairs, Walk};
 use crate::pipeline::{Plan, Schedule, Stage};
 
@@ -270,7 +270,8 @@ impl<'a> Stages<'a> {
         let at = &self.tables.problem.degrees[degree][option];
         if fixed.sums.irregular == 0 {
             let slot = self.pairs.slot(pair, degree);
-            let time = self.staircases.least_time(self.tables, ends, degree, at, fixed, slot, in_flight)?;
+            let run = StageRun { tables: self.tables, pair: ends, degree, at, fixed };
+            let time = self.staircases.least_time(run, slot, in_flight)?;
             let resync = resync(self.batch(), fixed.sums.weight, fixed.copies, at);
             return (resync <= limits.resync).then_some((time + fixed.transfer, resync));
         }
@@ -290,7 +291,8 @@ impl<'a> Stages<'a> {
             let at = &problem.degrees[degree][option];
             let (fixed, ends) = (self.fixed(pair, degree), self.ends(pair));
             let (point, chosen) = if fixed.sums.irregular == 0 {
-                let (time, chosen) = self.staircases.choose(self.tables, ends, degree, at, &fixed, part.in_flight)?;
+                let run = StageRun { tables: self.tables, pair: ends, degree, at, fixed: &fixed };
+                let (time, chosen) = self.staircases.choose(run, part.in_flight)?;
                 (Point { tau: time + fixed.transfer, weight: fixed.sums.weight }, chosen)
             } else {
                 let allowed = |weight| resync(self.batch(), weight, fixed.copies, at) <= limits.resync;
