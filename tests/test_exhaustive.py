@@ -76,7 +76,10 @@ def check_optimum(workload: Workload, limits: Limits, schedule: Schedule) -> Non
 
 
 def check_frontier(workload: Workload, limits: Limits, schedule: Schedule) -> None:
-    frontier = _core.frontier(workload, limits, schedule, threads=1)
+    points, stopped = _core.frontier(workload, limits, schedule, threads=1)
+    assert stopped is None
+    assert all(close(bound, value) for _, value, bound in points), points
+    frontier = [(k, value) for k, value, _ in points]
     devices, values = [k for k, _ in frontier], [v for _, v in frontier]
     assert devices == sorted(set(devices)), frontier
     assert all(later < earlier for earlier, later in pairwise(values)), frontier
@@ -100,7 +103,8 @@ def check_needs(workload: Workload, limits: Limits, schedule: Schedule) -> None:
 
     if feasible(workload):
         return
-    memory, devices = _core.needs(workload, limits, schedule)
+    memory, devices, stopped = _core.needs(workload, limits, schedule)
+    assert stopped is None
     usable = replace(workload, memory_bytes=workload.memory_bytes - workload.reserve_bytes, reserve_bytes=0.0)
     most = workload.microbatches * max((t for layer in workload.layers for t in layer.tmpcs), default=1)
     if devices is None:

@@ -78,7 +78,8 @@ def test_no_published_plan_is_better(entry: dict[str, Any]) -> None:
     published = entry["time_per_sample"]
     if published is None:
         assert value == math.inf
-        memory, devices = _core.needs(workload, Limits(), "async")
+        memory, devices, stopped = _core.needs(workload, Limits(), "async")
+        assert stopped is None
         assert memory is not None
         assert memory > workload.memory_bytes
         assert solved(replace(workload, memory_bytes=memory)) < math.inf
@@ -133,9 +134,10 @@ def test_one_device_runs_each_layer_as_fast_as_it_can(file: str) -> None:
 @pytest.mark.parametrize("file", ["piper/bert32a100.json", "piper/resnet.json"])
 def test_the_frontier_goes_through_the_optima(file: str) -> None:
     workload = workload_of(file, 24, 4.0, 960)
-    frontier = _core.frontier(workload, Limits(), "async")
+    points, stopped = _core.frontier(workload, Limits(), "async")
+    assert stopped is None
     for devices in (1, 4, 8, 15, 24):
-        best = min((value for used, value in frontier if used <= devices), default=math.inf)
+        best = min((value for used, value, _ in points if used <= devices), default=math.inf)
         assert math.isclose(best, solved(replace(workload, devices=devices)), rel_tol=EXACT)
 
 

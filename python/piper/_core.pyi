@@ -158,21 +158,38 @@ def frontier(
     time_limit: float | None = None,
     memory_limit: int | None = None,
     progress: Callable[[float, float], None] | None = None,
-) -> list[tuple[int, float]]:
-    """Best value for every number of devices at which it improves, increasing in devices.
+) -> tuple[list[tuple[int, float, float]], Literal["interrupted", "time limit", "memory limit"] | None]:
+    """Devices, best value and lower bound for every number of devices at which it improves, increasing in devices.
 
-    Arguments and errors are those of `solve`; there is no half of a frontier, so a limit raises
-    `piper.errors.LimitError` and Ctrl-C `KeyboardInterrupt`.
+    Arguments and errors are those of `solve`. The second part says why the search ended early: then it did not come
+    down to the smallest numbers of devices, and the first point may not be proven.
     """
 
-def needs(workload: Workload, limits: Limits, schedule: Schedule) -> tuple[float | None, int | None]:
-    """Least memory per device, and least number of devices, that make a plan possible; None where none does."""
+def needs(
+    workload: Workload,
+    limits: Limits,
+    schedule: Schedule,
+    *,
+    threads: int | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+) -> tuple[float | None, int | None, Literal["interrupted", "time limit", "memory limit"] | None]:
+    """Least memory per device, and least number of devices, that make a plan possible; None where none does.
+
+    The third part says why the search for them ended early: then the amounts would do but may not be the least, and
+    None may only mean that none was found.
+    """
 
 def score(workload: Workload, limits: Limits, schedule: Schedule, stages: list[Stage]) -> Score:
     """Judge a plan by the formulas of the problem."""
 
 def baselines(
-    workload: Workload, limits: Limits, schedule: Schedule
+    workload: Workload,
+    limits: Limits,
+    schedule: Schedule,
+    *,
+    threads: int | None = None,
+    time_limit: float | None = None,
 ) -> list[tuple[str, list[tuple[list[int], int, int, list[int]]] | None]]:
     """Plans of simpler planners, by name; None where one of them finds none.
 

@@ -62,8 +62,13 @@ def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
 
 def frontier_document(frontier: Frontier) -> dict[str, Any]:
     """The result of ``piper plan --frontier``."""
-    points = [{"devices": p.devices, "timePerSample": p.time_per_sample} for p in frontier.points]
+    points = [
+        {"devices": p.devices, "timePerSample": p.time_per_sample, "lowerBound": p.lower_bound}
+        for p in frontier.points
+    ]
     return {
+        "optimal": frontier.optimal,
+        "status": frontier.status,
         "frontier": points,
         "solveSeconds": frontier.solve_seconds,
         "name": frontier.name,
@@ -75,7 +80,8 @@ def infeasible_document(error: InfeasibleError) -> dict[str, Any]:
     """What stands for a plan where there is none. ``needs``: bytes of memory per device, number of devices."""
     keys = {"memory_bytes": "memory", "devices": "devices"}
     needs = {keys.get(name, name): value for name, value in error.needs.items()}
-    return {"feasible": False, "reasons": error.reasons, "needs": needs}
+    document = {"feasible": False, "reasons": error.reasons, "needs": needs}
+    return document if error.stopped is None else document | {"status": error.stopped}
 
 
 def stage_document(stage: PlannedStage) -> dict[str, Any]:

@@ -27,15 +27,18 @@ class InfeasibleError(PiperError):
     Attributes:
         reasons: what rules every plan out, one sentence each.
         needs: the least limit that would do, by name: ``memory_bytes`` (per device) or ``devices``.
+        stopped: why the search for `needs` ended early (``interrupted``, ``time limit``, ``memory limit``), if it
+            did: less may do then, and what is missing may only not have been found.
     """
 
     exit_status = 1
 
-    def __init__(self, reasons: list[str], needs: dict[str, float]) -> None:
+    def __init__(self, reasons: list[str], needs: dict[str, float], stopped: str | None = None) -> None:
         """Keep the parts; the text joins the reasons."""
         super().__init__("; ".join(reasons))
         self.reasons = reasons
         self.needs = needs
+        self.stopped = stopped
 
 
 class LimitError(PiperError):

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from piper.cli.output import Output
 from piper.costs.units import format_bytes
+from piper.errors import InfeasibleError
 
 INTERRUPTED = 130
 LIMIT_REACHED = 3
@@ -32,11 +33,18 @@ def exit_status(result: Searched, output: Output, what: str) -> int:
     return INTERRUPTED if result.status == "interrupted" else LIMIT_REACHED
 
 
-def needs_text(needs: dict[str, float]) -> str:
-    """What would have to give, in words."""
+def with_needs(error: InfeasibleError) -> InfeasibleError:
+    """The same error, with what would have to give as its last reason."""
+    return InfeasibleError([*error.reasons, _needs_text(error.needs, error.stopped)], error.needs, error.stopped)
+
+
+def _needs_text(needs: dict[str, float], stopped: str | None) -> str:
     ways = []
     if "memory_bytes" in needs:
         size = needs["memory_bytes"]
         ways.append(f"{format_bytes(size)} of memory ({size:.0f} bytes) on each device")
     ways += [f"{needs[name]:.0f} {name}" for name in ("devices", "accelerators") if name in needs]
+    if stopped is not None:
+        found = f"{' or '.join(ways)} would do, maybe less" if ways else "what would do was not found"
+        return f"{found} ({stopped})"
     return f"{' or '.join(ways)} would do" if ways else "neither more memory nor more devices would do"

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from piper.cli.ending import exit_status, needs_text
+from piper.cli.ending import exit_status, with_needs
 from piper.cli.options import effort_options, model_options, output_options, placement_options
 from piper.cli.output import Output
 from piper.cli.subject import placement_arguments, read_placement
@@ -48,8 +48,7 @@ def place_command(
         return _place(model, output, options, compare=compare)
     except InfeasibleError as error:
         output.show_document(infeasible_document(error))
-        reasons = [*error.reasons, needs_text(error.needs)] if error.needs else error.reasons
-        raise InfeasibleError(reasons, error.needs) from None
+        raise with_needs(error) if error.needs else error from None
 
 
 def _place(model: str, output: Output, options: dict[str, Any], *, compare: bool) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from piper.cli.ending import exit_status, needs_text
+from piper.cli.ending import exit_status, with_needs
 from piper.cli.options import (
     batch_options,
     cluster_options,
@@ -61,7 +61,7 @@ def plan_command(
         return _frontier(model, output, options)
     except InfeasibleError as error:
         output.show_document(infeasible_document(error))
-        raise InfeasibleError([*error.reasons, needs_text(error.needs)], error.needs) from None
+        raise with_needs(error) from None
 
 
 def _plan(model: str, output: Output, options: dict[str, Any], *, compare: bool) -> int:
@@ -78,7 +78,7 @@ def _plan(model: str, output: Output, options: dict[str, Any], *, compare: bool)
 
 
 def _refuse_with_frontier(**given: bool) -> None:
-    """Refuse options that say nothing about a frontier, whose points are all proven.
+    """Refuse options that say nothing about a frontier, whose points are each searched to the end.
 
     Raises:
         click.UsageError: naming the first that is given.
@@ -96,4 +96,4 @@ def _frontier(model: str, output: Output, options: dict[str, Any]) -> int:
         bar.doing("planning")
         result = frontier(subject, **arguments, progress=bar)
     output.show(result)
-    return 0
+    return exit_status(result, output, "frontier")

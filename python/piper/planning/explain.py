@@ -8,6 +8,7 @@ from piper import _core
 from piper.costs.units import format_bytes
 from piper.errors import InfeasibleError
 from piper.planning.contradictions import contradictions, restricts_layers
+from piper.planning.effort import RunningEffort
 from piper.planning.problem import Problem
 from piper.workload import Layer, Tmpc
 
@@ -15,22 +16,36 @@ MOST_REASONS = 8
 """Reasons that are given at most."""
 
 
-def infeasible(problem: Problem) -> InfeasibleError:
-    """The error for a problem that has no plan, with every reason that can be named."""
+def infeasible(problem: Problem, running: RunningEffort) -> InfeasibleError:
+    """The error for a problem that has no plan, with every reason that can be named.
+
+    What would do is sought within the limits that are left; Ctrl-C ends that search, not the error.
+    """
     reasons = [*_impossible_layers(problem), *_oversized_layers(problem), *contradictions(problem)]
-    amounts = needs(problem)
-    return InfeasibleError(reasons[:MOST_REASONS] or [_too_small(problem, amounts)], amounts)
+    amounts, stopped = needs(problem, running)
+    reasons = reasons[:MOST_REASONS] or [_too_small(problem, possible=bool(amounts) or stopped is not None)]
+    return InfeasibleError(reasons, amounts, stopped)
 
 
-def needs(problem: Problem) -> dict[str, float]:
-    """The least memory per device, and the least number of devices, that would do; a missing key: no amount does."""
-    memory, devices = _core.needs(problem.workload, problem.limits, problem.schedule)
+def needs(problem: Problem, running: RunningEffort) -> tuple[dict[str, float], str | None]:
+    """The least memory per device, and the least number of devices, that would do; a missing key: no amount does.
+
+    And why the search for them ended early, if it did.
+    """
+    memory, devices, stopped = _core.needs(
+        problem.workload,
+        problem.limits,
+        problem.schedule,
+        threads=running.effort.threads,
+        time_limit=running.seconds_left(),
+        memory_limit=running.effort.memory_limit,
+    )
     found: dict[str, float] = {}
     if memory is not None:
         found["memory_bytes"] = problem.with_reserve(memory)
     if devices is not None:
         found["devices"] = devices
-    return found
+    return found, stopped
 
 
 def permitted_degrees(problem: Problem, layer: Layer) -> list[int]:
@@ -99,8 +114,9 @@ def _oversized_layers(problem: Problem) -> Iterator[str]:
         )
 
 
-def _too_small(problem: Problem, amounts: dict[str, float]) -> str:
-    if not amounts and restricts_layers(problem.limits):
+def _too_small(problem: Problem, *, possible: bool) -> str:
+    """`possible`: whether more memory or devices may do."""
+    if not possible and restricts_layers(problem.limits):
         return "no stages obey the limits on layers and stages together with the order of the layers"
     workload = problem.workload
     devices = "1 device" if workload.devices == 1 else f"{workload.devices} devices"

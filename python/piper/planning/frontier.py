@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from piper import _core
 from piper.costs.training import Attention, GradientType, Training
-from piper.errors import InputError
+from piper.errors import InputError, LimitError, PiperError
 from piper.planning.effort import Effort, ProgressCallback, RunningEffort
 from piper.planning.explain import infeasible
 from piper.planning.limits import LayerRef, Restrictions
 from piper.planning.measured import with_profile
 from piper.planning.microbatch import cuts, recut
 from piper.planning.problem import Problem, Setting, problem
+from piper.planning.result import PROOF_GAP, Status
+from piper.planning.search import Interrupted
 from piper.planning.subject import Subject, subject_of
 from piper.workload import Recompute, Schedule, Transfer
 
@@ -33,6 +35,8 @@ class FrontierPoint:
     devices: int
     time_per_sample: float
     """Time per microbatch, as for `Plan`."""
+    lower_bound: float
+    """Proven: no plan on so many devices has a smaller `time_per_sample`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,13 @@ class Frontier:
     """Increasing in devices, decreasing in time. Between two points the first one's time is the best."""
     solve_seconds: float
     time_unit: Literal["s"] | None = None
+    status: Status = "done"
+    """Why the search ended; ``done``: it went through. Else the smallest numbers of devices may be missing."""
+
+    @property
+    def optimal(self) -> bool:
+        """Whether every point is proven optimal, to a gap of 1e-9."""
+        return all(p.time_per_sample <= p.lower_bound * (1 + PROOF_GAP) for p in self.points)
 
     def to_json(self) -> dict[str, Any]:
         """The key ``frontier`` with ``devices`` and ``timePerSample`` of each point."""
@@ -130,18 +141,19 @@ def frontier(
         gradient_dtype: type in which gradients are kept and exchanged. Default: that of the weights.
         profile: file of measured times of operators: ONNX Runtime's, PyTorch's Chrome trace, or a CSV table.
         threads: threads of the search.
-        time_limit: seconds after which the search gives up.
+        time_limit: seconds after which the search ends.
         memory_limit: bytes that the search may take. Default: half of what is free.
         progress: called about ten times a second with the best value and the bound.
 
     Returns:
-        The points at which the best time improves.
+        The points at which the best time improves. The search goes down from the largest number of devices: when a
+        limit or Ctrl-C ends it, the points found so far are returned; see `Frontier.status`.
 
     Raises:
         InputError: an argument cannot be used.
         InfeasibleError: there is no plan for any number of devices.
-        LimitError: a limit was reached; there is no partial answer.
-        KeyboardInterrupt: Ctrl-C.
+        LimitError: a limit was reached before there was any plan.
+        KeyboardInterrupt: Ctrl-C came before there was any plan.
     """
     options = cuts(microbatch_size, global_batch, microbatches)
     if len(options) > 1:
@@ -186,7 +198,7 @@ def frontier(
 
 def _search(posed: Problem, running: RunningEffort) -> Frontier:
     started = time.perf_counter()
-    points = _core.frontier(
+    points, stopped = _core.frontier(
         posed.workload,
         posed.limits,
         posed.schedule,
@@ -197,6 +209,16 @@ def _search(posed: Problem, running: RunningEffort) -> Frontier:
     )
     seconds = time.perf_counter() - started
     if not points:
-        raise infeasible(posed)
-    found = tuple(FrontierPoint(devices, value) for devices, value in points)
-    return Frontier(posed.workload.name, found, seconds, posed.workload.time_unit)
+        raise _without_points(posed, running, stopped)
+    found = tuple(FrontierPoint(devices, value, min(bound, value)) for devices, value, bound in points)
+    whole = Frontier(posed.workload.name, found, seconds, posed.workload.time_unit, stopped or "done")
+    # A search that went through without a proof was one over what fits into the memory.
+    return whole if stopped or whole.optimal else replace(whole, status="memory limit")
+
+
+def _without_points(posed: Problem, running: RunningEffort, stopped: str | None) -> PiperError | Interrupted:
+    if stopped == "interrupted":
+        return Interrupted("interrupted before any plan was found")
+    if stopped is not None:
+        return LimitError(f"the {stopped} was reached before any plan was found")
+    return infeasible(posed, running)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from piper import _core
+from piper.planning.effort import RunningEffort
 from piper.planning.problem import Problem
 from piper.planning.result import PROOF_GAP, Baseline, Plan, PlannedStage, Status
 from piper.workload import Stage
@@ -57,10 +58,22 @@ def planned_stages(problem: Problem, stages: Sequence[Stage], verdict: _core.Sco
     return tuple(_planned(problem, stage, score) for stage, score in zip(stages, verdict.stages, strict=True))
 
 
-def baselines(problem: Problem, value: float) -> tuple[Baseline, ...]:
-    """What simpler planners reach, best first; `value` is the time that theirs are divided by."""
+def baselines(problem: Problem, value: float, running: RunningEffort) -> tuple[Baseline, ...]:
+    """What simpler planners reach, best first; `value` is the time that theirs are divided by.
+
+    Raises:
+        LimitError: the time limit was reached.
+        KeyboardInterrupt: Ctrl-C.
+    """
     found = []
-    for name, stages in _core.baselines(problem.workload, problem.limits, problem.schedule):
+    simpler = _core.baselines(
+        problem.workload,
+        problem.limits,
+        problem.schedule,
+        threads=running.effort.threads,
+        time_limit=running.seconds_left(),
+    )
+    for name, stages in simpler:
         if stages is None:
             found.append(Baseline(name, None, None))
             continue

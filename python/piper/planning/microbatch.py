@@ -110,7 +110,11 @@ def best_cut(options: Sequence[Cut], solve: Callable[[Cut], tuple[Plan, Problem]
 
 
 def _interrupted(found: list[Solved], failures: list[InfeasibleError | LimitError | Interrupted]) -> bool:
-    return any(isinstance(x, Interrupted) for x in failures) or any(s.plan.status == "interrupted" for s in found)
+    return (
+        any(isinstance(x, Interrupted) for x in failures)
+        or any(isinstance(x, InfeasibleError) and x.stopped == "interrupted" for x in failures)
+        or any(s.plan.status == "interrupted" for s in found)
+    )
 
 
 def _winner(

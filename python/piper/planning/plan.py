@@ -8,7 +8,8 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from piper.costs.training import Attention, GradientType, Training
-from piper.planning.effort import Effort, ProgressCallback
+from piper.errors import LimitError
+from piper.planning.effort import Effort, ProgressCallback, RunningEffort
 from piper.planning.judge import baselines
 from piper.planning.limits import LayerRef, Restrictions
 from piper.planning.measured import with_profile
@@ -158,4 +159,17 @@ def plan(
         return search(posed, running), posed
 
     found, chosen = best_cut(options, solve)
-    return replace(found, baselines=baselines(chosen, found.time_per_sample)) if compare else found
+    return compared(found, chosen, running) if compare else found
+
+
+def compared(found: Plan, problem: Problem, running: RunningEffort) -> Plan:
+    """The plan with its baselines; without them where a limit or Ctrl-C comes first."""
+    if found.status == "interrupted":
+        return found
+    try:
+        return replace(found, baselines=baselines(problem, found.time_per_sample, running))
+    except LimitError:
+        text = "the time limit was reached before simpler planners were through, so there is no comparison"
+        return replace(found, warnings=(*found.warnings, text))
+    except KeyboardInterrupt:
+        return replace(found, status="interrupted")

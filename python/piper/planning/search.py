@@ -42,7 +42,7 @@ def search(problem: Problem, running: RunningEffort) -> Plan:
     )
     seconds = time.perf_counter() - started
     if solution.stages is None:
-        raise _without_plan(problem, solution)
+        raise _without_plan(problem, solution, running)
     plan = judged_plan(problem, solution, seconds)
     if plan.status == "gap" and plan.gap > max(effort.gap, PROOF_GAP) * (1 + 1e-6):
         # All that fits into the memory was searched, and neither the proof nor the gap was reached.
@@ -50,9 +50,9 @@ def search(problem: Problem, running: RunningEffort) -> Plan:
     return plan
 
 
-def _without_plan(problem: Problem, solution: _core.Solution) -> PiperError | Interrupted:
+def _without_plan(problem: Problem, solution: _core.Solution, running: RunningEffort) -> PiperError | Interrupted:
     if math.isinf(solution.lower_bound):
-        return infeasible(problem)
+        return infeasible(problem, running)
     if solution.status == "interrupted":
         return Interrupted(f"interrupted before any plan was found; {_bound(problem, solution)}")
     if solution.status in ("time limit", "memory limit"):

@@ -25,5 +25,6 @@ def frontier_table(frontier: Frontier) -> Group:
             f"{speedup:.2f} x",
             f"{100 * speedup * first.devices / point.devices:.0f} %",
         )
-    headline = Text.assemble(safe(frontier.name), f": solved in {time_text(frontier.solve_seconds, 's')}")
+    proof = "proven optimal" if frontier.optimal else "not proven optimal"
+    headline = Text.assemble(safe(frontier.name), f": {proof}; solved in {time_text(frontier.solve_seconds, 's')}")
     return Group(headline, table)

@@ -17,6 +17,7 @@ mod _core {
     use crate::convert::{Amount, Limits, Schedule, StageTuples, Stages, Workload, argument, stage_tuples};
     use crate::enter::{Terms, checked_gap, enter};
     use crate::errors::Failure;
+    use crate::results::{FrontierTuples, stopped};
     #[pymodule_export]
     use crate::placement::{
         PartScore, PassScore, PlacementScore, PlacementSolution, PlacementViolation, place, place_local_search,
@@ -60,7 +61,8 @@ mod _core {
         Ok(Solution::new(outcome, value, ended.interrupted))
     }
 
-    /// Best value for every number of devices at which it improves, increasing in devices.
+    /// Best value for every number of devices at which it improves, increasing in devices, with its lower bound; and why
+    /// the search ended early.
     #[pyfunction]
     #[pyo3(signature = (
         workload, limits, schedule, *, threads=None, time_limit=None, memory_limit=None, progress=None
@@ -75,31 +77,39 @@ mod _core {
         time_limit: Option<f64>,
         memory_limit: Option<Amount>,
         progress: Option<Py<PyAny>>,
-    ) -> PyResult<Vec<(u32, f64)>> {
+    ) -> PyResult<(FrontierTuples, Option<&'static str>)> {
         let problem = Problem::new(workload, limits, schedule)?;
         let terms = Terms { threads: threads.map(|n| n.0), time_limit, progress };
         let settings = core::Settings { memory_limit: memory_limit.map(|n| n.0), gap: 0.0 };
         let ended = enter(py, &terms, |progress| {
             core::frontier(&problem.workload, &problem.limits, problem.schedule, &settings, progress)
         })?;
-        let points = ended.uninterrupted()?.map_err(Failure::from)?;
-        Ok(points.map_err(Failure::Stopped)?)
+        let frontier = ended.value.map_err(Failure::from)?;
+        let points = frontier.points.iter().map(|p| (p.devices, p.value, p.lower_bound)).collect();
+        Ok((points, stopped(frontier.stopped, ended.interrupted)))
     }
 
-    /// Least memory per device, and least number of devices, that make a plan possible; None where none does.
+    /// Least memory per device, and least number of devices, that make a plan possible; None where none does. And why
+    /// the search for them ended early.
     #[pyfunction]
+    #[pyo3(signature = (workload, limits, schedule, *, threads=None, time_limit=None, memory_limit=None))]
     fn needs(
         py: Python<'_>,
         workload: &Bound<'_, PyAny>,
         limits: &Bound<'_, PyAny>,
         schedule: &Bound<'_, PyAny>,
-    ) -> PyResult<(Option<f64>, Option<u32>)> {
+        threads: Option<Amount>,
+        time_limit: Option<f64>,
+        memory_limit: Option<Amount>,
+    ) -> PyResult<(Option<f64>, Option<u32>, Option<&'static str>)> {
         let problem = Problem::new(workload, limits, schedule)?;
-        let ended = enter(py, &Terms::default(), |progress| {
-            core::needs(&problem.workload, &problem.limits, problem.schedule, progress)
+        let terms = Terms { threads: threads.map(|n| n.0), time_limit, progress: None };
+        let memory = memory_limit.map(|n| n.0);
+        let ended = enter(py, &terms, |progress| {
+            core::needs(&problem.workload, &problem.limits, problem.schedule, memory, progress)
         })?;
-        let needs = ended.uninterrupted()?.map_err(Failure::from)?.map_err(Failure::Stopped)?;
-        Ok((needs.memory, needs.devices))
+        let needs = ended.value.map_err(Failure::from)?;
+        Ok((needs.memory, needs.devices, stopped(needs.stopped, ended.interrupted)))
     }
 
     /// Judge a plan by the formulas of the problem.
@@ -118,14 +128,18 @@ mod _core {
 
     /// Plans of simpler planners, by name; None where one of them finds none.
     #[pyfunction]
+    #[pyo3(signature = (workload, limits, schedule, *, threads=None, time_limit=None))]
     fn baselines(
         py: Python<'_>,
         workload: &Bound<'_, PyAny>,
         limits: &Bound<'_, PyAny>,
         schedule: &Bound<'_, PyAny>,
+        threads: Option<Amount>,
+        time_limit: Option<f64>,
     ) -> PyResult<Vec<(&'static str, Option<StageTuples>)>> {
         let problem = Problem::new(workload, limits, schedule)?;
-        let ended = enter(py, &Terms::default(), |progress| {
+        let terms = Terms { threads: threads.map(|n| n.0), time_limit, progress: None };
+        let ended = enter(py, &terms, |progress| {
             core::baselines(&problem.workload, &problem.limits, problem.schedule, progress)
         })?;
         let found = ended.uninterrupted()?.map_err(Failure::Stopped)?;

@@ -9,6 +9,9 @@ use crate::convert::{StageTuples, stage_tuples};
 /// A gap up to this is rounding, not a gap.
 const PROVEN: f64 = 1e-9;
 
+/// Devices, value and lower bound of every point of a frontier.
+pub(crate) type FrontierTuples = Vec<(u32, f64, f64)>;
+
 /// What a search ended with.
 #[pyclass(frozen, get_all, module = "piper._core")]
 pub(crate) struct Solution {
@@ -41,13 +44,17 @@ impl Solution {
 /// Why a search ended whose result has this value by the judge.
 pub(crate) fn status(stopped: Option<Stop>, interrupted: bool, value: Option<f64>, lower_bound: f64) -> &'static str {
     let proven = value.is_none_or(|value| value <= lower_bound * (1.0 + PROVEN));
+    self::stopped(stopped, interrupted).unwrap_or(if proven { "done" } else { "gap" })
+}
+
+/// Why a computation ended early.
+pub(crate) fn stopped(stopped: Option<Stop>, interrupted: bool) -> Option<&'static str> {
     match stopped {
-        _ if interrupted => "interrupted",
-        Some(Stop::Interrupted) => "interrupted",
-        Some(Stop::TimeLimit) => "time limit",
-        Some(Stop::MemoryLimit) => "memory limit",
-        None if proven => "done",
-        None => "gap",
+        _ if interrupted => Some("interrupted"),
+        Some(Stop::Interrupted) => Some("interrupted"),
+        Some(Stop::TimeLimit) => Some("time limit"),
+        Some(Stop::MemoryLimit) => Some("memory limit"),
+        None => None,
     }
 }
 

@@ -26,6 +26,12 @@ const CLIMBS: u32 = 12;
 /// Pairs from which on it pays to look which of them are still of use.
 const MANY_PAIRS: usize = 1 << 14;
 
+/// A threshold between two bounds, where a bisection of their logarithms would put it.
+fn between(low: f64, high: f64) -> f64 {
+    // Not the root of the product, which is 0 for the smallest numbers.
+    low.max(high * SMALLEST_STEP).sqrt() * high.sqrt()
+}
+
 /// A plan with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Incumbent {
@@ -64,9 +70,15 @@ impl<'a> Bracket<'a> {
     /// # Errors
     /// [`Stop`] when the observer said so; the bracket is valid all the same.
     pub(crate) fn close(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
-        self.bisect(progress)?;
+        let proven = self.low;
+        let bisected = self.bisect(progress);
         if self.walk.staircases.trust.doubted {
-            self.weaken(progress)?;
+            // Also of a search that was ended.
+            let claimed = std::mem::replace(&mut self.low, proven);
+            bisected?;
+            self.weaken(claimed, progress)?;
+        } else {
+            bisected?;
         }
         self.polish(progress)
     }
@@ -81,8 +93,9 @@ impl<'a> Bracket<'a> {
         while self.high() > self.low * (1.0 + self.gap.max(SLACK)) && margin <= MOST_MARGIN {
             let high = self.high();
             let last = high < self.low * (1.0 + NARROW);
-            let threshold =
-                if last { high * (1.0 - margin) } else { (self.low.max(high * SMALLEST_STEP) * high).sqrt() };
+            let middle = between(self.low, high);
+            let last = last || middle <= self.low;
+            let threshold = if last { high * (1.0 - margin) } else { middle };
             if !self.attempt(threshold, progress)? {
                 self.low = if last { high } else { threshold };
             } else if self.high() < high {
@@ -112,21 +125,23 @@ impl<'a> Bracket<'a> {
         self.attempt(f64::INFINITY, progress)
     }
 
-    /// Some knapsack was too hard, and "no" may have been wrong: finds the largest threshold at which it is certain.
-    fn weaken(&mut self, progress: &mut dyn Progress) -> Result<(), Stop> {
-        let work = self.walk.tables.work(self.walk.tables.lattice.full());
-        let (mut low, mut high) = (work / f64::from(self.walk.devices) * (1.0 - SLACK), self.low.min(self.high()));
+    /// Some knapsack was too hard, and a "no" up to `claimed` may have been wrong: raises the lower bound as far as it is
+    /// certain.
+    fn weaken(&mut self, claimed: f64, progress: &mut dyn Progress) -> Result<(), Stop> {
+        let mut high = claimed.min(self.high());
         self.walk.staircases.trust.optimistic = true;
-        while high > low * (1.0 + NARROW) && high.is_finite() {
-            let threshold = (low.max(high * SMALLEST_STEP) * high).sqrt();
+        while high > self.low * (1.0 + NARROW) && high.is_finite() {
+            let threshold = between(self.low, high);
+            if threshold <= self.low || threshold >= high {
+                break;
+            }
             if self.possible(threshold, progress)? {
                 high = threshold;
             } else {
-                low = threshold;
+                self.low = threshold;
             }
         }
         self.walk.staircases.trust.optimistic = false;
-        self.low = low;
         Ok(())
     }
 

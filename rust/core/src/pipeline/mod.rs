@@ -20,7 +20,7 @@ mod threshold;
 pub mod workload;
 
 pub use baselines::{Baseline, baselines};
-pub use frontier::frontier;
+pub use frontier::{Frontier, Point, frontier};
 pub use judge::{Rule, Score, StageScore, Violation, score};
 pub use needs::{Needs, needs};
 pub use plan::{Limits, Plan, Recompute, Schedule, Stage};
