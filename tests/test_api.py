@@ -216,3 +216,40 @@ def test_import_is_light() -> None:
     code = "import sys, piper; print([m for m in ('rich', 'click', 'onnx', 'numpy') if m in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+    code = "import sys, piper; print([m for m in sys.modules if m.startswith('piper.')])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+    assert set(piper.__all__) <= set(dir(piper))
+    assert all(getattr(piper, name) is not None for name in piper.__all__)
+    assert not hasattr(piper, "nothing")
+
+
+def test_a_comparison_that_is_ended_leaves_the_plan(chain: piper.Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(*_: object, **__: object) -> None:
+        raise reason
+
+    monkeypatch.setattr(_core, "baselines", ended)
+    reason: BaseException = piper.LimitError("time")
+    plan = piper.plan(chain, compare=True)
+    assert (plan.time_per_sample, plan.status, plan.baselines) == (16, "done", ())
+    assert "no comparison" in plan.warnings[-1]
+    reason = KeyboardInterrupt()
+    plan = piper.plan(chain, compare=True)
+    assert (plan.time_per_sample, plan.status, plan.optimal) == (16, "interrupted", True)
+
+
+def test_needs_keep_to_the_time_limit(chain: piper.Workload) -> None:
+    assert _core.needs(chain, piper.Limits(), "async", time_limit=0) == (None, None, "time limit")
+    with pytest.raises(piper.LimitError):
+        _core.baselines(chain, piper.Limits(), "async", time_limit=0)
+
+
+def test_the_smallest_times_that_there_are_end_the_search(tmp_path: Path) -> None:
+    document = chain_document(maxMemoryPerDevice=1e29, bandwidth=1e-300)
+    for node in document["nodes"]:
+        for tmpc in node["TMPCs"]["1"]:
+            tmpc |= {"timePerSample": 5e-324, "parameterSize": 1}
+    for edge in document["edges"]:
+        edge["communicationCost"] = 9e29
+    plan = piper.plan(write(tmp_path / "small.json", document), time_limit=30)
+    assert plan.status != "time limit"

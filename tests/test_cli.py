@@ -15,6 +15,7 @@ from shared import shared_path
 from workloads import chain_document, long_document, wide_document, write
 
 import piper
+from piper import _core
 from piper.cli import main
 
 LITTLE_MEMORY = ("--memory-limit", "20MB")
@@ -371,3 +372,77 @@ def test_an_unexpected_error_is_one_line(
     message = capsys.readouterr().err
     assert message.count("\n") == 1
     assert "please report" in message
+
+
+def test_ctrl_c_while_modules_are_loaded_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Finder:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "piper.cli.run":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "piper.cli.run", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder(), *sys.meta_path])
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", "--list"])
+    assert (ended.value.code, capsys.readouterr().err) == (130, "piper: interrupted\n")
+
+
+def test_ctrl_c_at_the_end_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    presses = iter([KeyboardInterrupt, KeyboardInterrupt])
+
+    def ignore(*_: object) -> None:
+        for press in presses:
+            raise press
+
+    monkeypatch.setattr("signal.signal", ignore)
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", "--list"])
+    assert (ended.value.code, capsys.readouterr().err) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [["inspect", "--list"], ["plan", "--help"]])
+def test_closed_streams_are_no_error(arguments: list[str]) -> None:
+    command = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", str(PIPER), *arguments]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0
+
+
+def test_a_name_that_no_file_can_have_is_refused(chain: Path) -> None:
+    assert "cannot be written" in refused("plan", chain, "-o", "a" * 300)
+
+
+def test_a_frontier_without_proof_is_status_3(wide: Path) -> None:
+    frontier = result("plan", wide, "--frontier", "--devices", "3", *LITTLE_MEMORY, status=3)
+    assert (frontier["optimal"], frontier["status"]) == (False, "memory limit")
+    assert all(point["lowerBound"] <= point["timePerSample"] for point in frontier["frontier"])
+    ended = run("plan", wide, "--frontier", "--time-limit", "0")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (3, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "expected"),
+    [
+        ((None, None, "interrupted"), 130, "what would do was not found (interrupted)"),
+        ((99.0, None, "time limit"), 1, "(99 bytes) on each device would do, maybe less (time limit)"),
+    ],
+)
+def test_what_would_do_is_sought_within_the_limits(
+    found: tuple[float | None, int | None, str],
+    status: int,
+    expected: str,
+    chain: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(_core, "needs", lambda *_, **__: found)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", str(chain), "--memory", "5"])
+    shown = capsys.readouterr()
+    assert ended.value.code == status
+    assert shown.err.endswith(f"{expected}\n")
+    assert json.loads(shown.out)["status"] == found[2]

@@ -26,9 +26,17 @@ def check_writable(path: str | PathLike[str], *, force: bool) -> None:
     """Fail now rather than after a long solve.
 
     Raises:
-        InputError: the file exists and `force` is not set, or its folder does not exist.
+        InputError: the file exists and `force` is not set, its folder does not exist, or no file can have that name.
     """
     target = Path(path)
+    try:
+        target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise InputError(f"{fspath(path)}: cannot be written: {error.strerror}") from None
+    except ValueError:  # A null character in the name.
+        raise InputError(f"{fspath(path)!r}: is no name that a file can have") from None
     if target.is_dir():
         raise InputError(f"{fspath(path)}: is a folder; expected the name of a file to write")
     if target.is_file() and not force:

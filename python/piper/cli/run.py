@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 import click
 
+from piper.cli import INTERRUPTED
 from piper.cli.commands import cli
-from piper.errors import PiperError
+from piper.errors import InfeasibleError, PiperError
 from piper.formats.source import one_line
 
-INTERRUPTED = 130
-"""As a shell reports a program that Ctrl-C ended."""
 BROKEN_PIPE = 141
 """As a shell reports a program whose reader went away."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -25,19 +22,9 @@ INTERNAL_ERROR = 70
 """``EX_SOFTWARE`` of sysexits.h."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run ``piper`` and exit.
-
-    Exit status: 0 solved; 1 proven infeasible; 2 bad input or usage; 3 stopped by a limit with a result that is not
-    proven optimal; 130 interrupted; 141 the reader of the output went away; 70 an error of Piper's own.
-    """
-    status = _run(sys.argv[1:] if arguments is None else arguments)
-    # Everything is said; a late Ctrl-C must not change how the program ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(status)
-
-
-def _run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
+    """The command of `arguments`; returns the exit status of `piper.cli.main`."""
+    _open_streams()
     try:
         return _invoke(arguments)
     except click.exceptions.Exit as ended:  # After --help and --version.
@@ -47,6 +34,8 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
+    except InfeasibleError as error:
+        return _fail(str(error), INTERRUPTED if error.stopped == "interrupted" else error.exit_status)
     except PiperError as error:
         # The base class itself is what the compiled half raises for its own failures.
         return _fail(str(error), INTERNAL_ERROR if type(error) is PiperError else error.exit_status)
@@ -86,6 +75,19 @@ def _fail(message: str, status: int) -> int:
     """One line on standard error."""
     print(f"piper: {one_line(message)}", file=sys.stderr)  # noqa: T201
     return status
+
+
+def _open_streams() -> None:
+    """What the caller has closed goes nowhere, and no file that is opened takes its place."""
+    for stream in range(3):
+        try:
+            os.fstat(stream)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # Gets the lowest free number.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _discard_output() -> None:
