@@ -164,6 +164,8 @@ def check_bounds(workload: PlacementWorkload, rules: Rules) -> None:
     if not math.isinf(best):
         assert solution.parts is not None
         assert confirmed(workload, rules, parts_of(solution)) <= 1.5 * best * (1 + EXACT)
+    anything = _core.place(workload, rules, threads=1, gap=1e30)
+    assert (anything.parts is None) == math.isinf(best), "a gap decides on whether there is a split"
 
 
 def test_bounds_hold_however_early_a_search_ends() -> None:

@@ -2,13 +2,13 @@
 //! for Device Placement of DNN Graph Operators", `NeurIPS` 2020, for throughput.
 
 pub mod baselines;
-pub mod judge;
 mod chain;
 mod contraction;
 mod greedy;
 mod growth;
 mod idle;
 mod improve;
+pub mod judge;
 mod labels;
 mod linear;
 mod orders;

@@ -114,8 +114,11 @@ impl<'a> Search<'a> {
 
     /// Splits with values from here on are of no use.
     fn ceiling(&self) -> f64 {
-        let high = if self.best.is_some() { self.high() } else { self.problem.ceiling() };
-        high / (1.0 + self.gap.max(SLACK))
+        match &self.best {
+            Some(best) => best.value / (1.0 + self.gap.max(SLACK)),
+            // A gap rules nothing out before there is a split.
+            None => self.problem.ceiling(),
+        }
     }
 
     fn status(&self) -> Status {
