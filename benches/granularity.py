@@ -19,7 +19,7 @@ from piper import _core
 from piper.costs.cluster import Cluster
 from piper.costs.workload import workload_from_model
 from piper.model import Granularity, Model
-from piper.onnx import load_onnx
+from piper.onnx.load import load_model
 from piper.workload import Limits, Stage, Workload
 
 Shapes = dict[str, tuple[int, ...]]
@@ -55,15 +55,20 @@ class Setting:
     limits: Limits
     tight: bool = False
     """Whether memory is so small that something has to be computed again."""
+    regions: bool = True
+    """Whether what tensor parallelism divides stays together."""
 
 
 NEVER = Limits(recompute="never")
 CHAIN = Limits(recompute="never", max_data_parallel=1)
+SINGLE = replace(CHAIN, max_tensor_parallel=1)
 SETTINGS = (
     Setting("8 devices", "1x8:a100-80gb", NEVER),
     Setting("64 devices", "8x8:a100-80gb", NEVER),
     Setting("8, one replica", "1x8:a100-80gb", CHAIN),
     Setting("8, one replica, little memory", "1x8:a100-80gb", replace(CHAIN, recompute="auto"), tight=True),
+    Setting("8, one device a stage", "1x8:a100-80gb", SINGLE),
+    Setting("the same, regions cut", "1x8:a100-80gb", SINGLE, regions=False),
 )
 
 
@@ -73,8 +78,8 @@ def shared() -> Path:
     return root / "onnx" / "models"
 
 
-def read(name: str, granularity: Granularity) -> Model:
-    return load_onnx(shared() / f"{name}.onnx", shapes=GRAPHS[name], granularity=granularity)
+def read(name: str, granularity: Granularity, *, regions: bool = True) -> Model:
+    return load_model(shared() / f"{name}.onnx", {}, GRAPHS[name], {}, None, granularity, regions=regions)
 
 
 def posed(model: Model, setting: Setting) -> Workload:
@@ -130,8 +135,10 @@ def rows() -> Iterator[str]:
 def row(name: str) -> str:
     """One graph."""
     coarse, fine = read(name, "auto"), read(name, "operator")
+    finest = read(name, "operator", regions=False)
+    differences = (difference(coarse, fine if setting.regions else finest, setting) for setting in SETTINGS)
     cells = (name, len(coarse.layers), lattice(coarse), len(fine.layers), lattice(fine))
-    return f"| {' | '.join((*map(str, cells), *(difference(coarse, fine, setting) for setting in SETTINGS)))} |"
+    return f"| {' | '.join((*map(str, cells), *differences))} |"
 
 
 def lattice(model: Model) -> str:

@@ -214,3 +214,21 @@ def test_groups_on_ways_between_each_other_become_one() -> None:
     assert contracted(6, edges, [(1, 3)]) == [[0], [1, 2, 3], [4], [5]]
     assert contracted(3, [], [(0, 2)]) == [[0, 2], [1]]
     assert contracted(3, [(0, 2)], []) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("name", ["bert_base_ts", "gpt2_dynamo", "resnet50_ts", "light_squeezenet"])
+def test_the_best_of_blocks_is_behind_by_no_more_than_the_largest_of_them(name: str) -> None:
+    fine, coarse = (
+        piper.plan(
+            model(name, granularity),
+            "1x8:a100-80gb",
+            recompute="never",
+            no_data_parallel=True,
+            no_tensor_parallel=True,
+            threads=1,
+        )
+        for granularity in ("operator", "layer")
+    )
+    largest = max(layer.tmpcs[1][0].time for layer in workload(name, "layer").layers)
+    sent = max(stage.transfer for stage in coarse.stages)
+    assert coarse.time_per_sample <= fine.time_per_sample + largest + sent

@@ -17,13 +17,20 @@ _MAKES_DIVIDED = frozenset({Partition.COLUMN, Partition.SHARDED, Partition.EXPER
 _READS_DIVIDED = frozenset({Partition.SHARDED, Partition.ROW})
 
 
-def bound_together(model: Model) -> Iterator[Sequence[int]]:
-    """Positions of operators that share a layer, in sets that may overlap; each within one layer of `model`."""
+def bound_together(model: Model, *, regions: bool = True) -> Iterator[Sequence[int]]:
+    """Positions of operators that share a layer, in sets that may overlap; each within one layer of `model`.
+
+    Args:
+        model: made of blocks.
+        regions: whether tensors that tensor parallelism divides stay in a layer; without, operators of such a region
+            are layers by themselves, which allow no degree to divide them.
+    """
     fusion = Fusion(model)
     for layer in model.layers:
         yield from (kernel for kernel in fusion.kernels(layer) if len(kernel) > 1)
         yield from _attention_cores([(place, model.operators[place]) for place in layer.operators])
-    yield from _divided_tensors(model)
+    if regions:
+        yield from _divided_tensors(model)
 
 
 def _attention_cores(operators: Sequence[tuple[int, Operator]]) -> Iterator[list[int]]:

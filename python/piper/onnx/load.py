@@ -45,8 +45,10 @@ def load_model(
     assumptions: Mapping[str, int],
     dtype: str | None,
     granularity: Granularity,
+    *,
+    regions: bool = True,
 ) -> Model:
-    """See `piper.onnx.load_onnx`."""
+    """See `piper.onnx.load_onnx`; for `regions`, which benchmarks ask for, `piper.onnx.bound.bound_together`."""
     if granularity not in get_args(Granularity):
         known = ", ".join(get_args(Granularity))
         raise InputError(f"granularity is {granularity!r}; expected one of {known}")
@@ -54,12 +56,14 @@ def load_model(
         raise InputError(f"dtype {dtype!r} is unknown; expected one of {', '.join(_OVERRIDES)}")
     source = read_source(path)
     try:
-        return _build(source, Fixing(dims, shapes), Notes(assumptions), dtype, granularity)
+        return _build(source, Fixing(dims, shapes), Notes(assumptions), dtype, granularity, regions)
     except (*MALFORMED, UnicodeDecodeError) as error:
         raise InputError(f"{path}: malformed: {one_line(error) or type(error).__name__}") from None
 
 
-def _build(source: Source, fixing: Fixing, notes: Notes, dtype: str | None, granularity: Granularity) -> Model:
+def _build(
+    source: Source, fixing: Fixing, notes: Notes, dtype: str | None, granularity: Granularity, regions: bool
+) -> Model:
     inputs = _inputs(source.graph)
     fixed = fix_inputs(inputs, fixing, str(source.path))
     propagation = Propagation(source, fixing.symbols, notes, total_flops, total_weights)
@@ -84,7 +88,8 @@ def _build(source: Source, fixing: Fixing, notes: Notes, dtype: str | None, gran
     layering = make_layers(steps, merged=granularity == "auto")
     model = _layered(model, steps, layering, set(outputs))
     if granularity == "operator":
-        model = _layered(model, steps, make_operator_layers(steps, bound_together(model)), set(outputs))
+        layering = make_operator_layers(steps, bound_together(model, regions=regions))
+        model = _layered(model, steps, layering, set(outputs))
     _warn(model.operators, steps, notes)
     return replace(model, warnings=(*source.warnings, *notes.warnings))
 
