@@ -17,12 +17,12 @@ mod _core {
     use crate::convert::{Amount, Limits, Schedule, StageTuples, Stages, Workload, argument, stage_tuples};
     use crate::enter::{Terms, checked_gap, enter};
     use crate::errors::Failure;
-    use crate::results::{FrontierTuples, stopped};
     #[pymodule_export]
     use crate::placement::{
         PartScore, PassScore, PlacementScore, PlacementSolution, PlacementViolation, place, place_local_search,
         place_score, place_single,
     };
+    use crate::results::{FrontierTuples, stopped};
     #[pymodule_export]
     use crate::results::{Score, Solution, StageScore, Violation};
 
