@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from examples import PROFILE
@@ -253,3 +254,37 @@ def test_the_smallest_times_that_there_are_end_the_search(tmp_path: Path) -> Non
         edge["communicationCost"] = 9e29
     plan = piper.plan(write(tmp_path / "small.json", document), time_limit=30)
     assert plan.status != "time limit"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cluster": 5},
+        {"pins": 5},
+        {"pins": "x"},
+        {"pins": [1]},
+        {"pins": [("block.0",)]},
+        {"pins": [("9" * 5000, 1)]},
+        {"together": 5},
+        {"apart": [None]},
+    ],
+)
+def test_arguments_of_wrong_types_are_refused(options: dict[str, Any], chain: piper.Workload) -> None:
+    with pytest.raises(piper.InputError):
+        piper.plan(chain, **options)
+
+
+def test_an_interrupt_while_a_plan_is_judged_leaves_the_plan(
+    chain: piper.Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presses = [KeyboardInterrupt]
+    score = _core.score
+
+    def pressed(*arguments: Any) -> _core.Score:
+        if presses:
+            raise presses.pop()
+        return score(*arguments)
+
+    monkeypatch.setattr(_core, "score", pressed)
+    plan = piper.plan(chain, memory_limit=1e9)  # type: ignore[arg-type]
+    assert (plan.time_per_sample, plan.status) == (16, "interrupted")

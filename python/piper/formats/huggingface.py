@@ -59,7 +59,7 @@ class Wanted:
             value = getattr(self, name)
             if value is not None and not _is_whole(value, largest):
                 raise InputError(f"{name} is {value!r}; expected a whole number from 1 to {largest}")
-        if self.dtype is not None and self.dtype.lower() not in _DTYPES:
+        if self.dtype is not None and (not isinstance(self.dtype, str) or self.dtype.lower() not in _DTYPES):
             raise InputError(f"dtype is {self.dtype!r}; expected one of {', '.join(dict.fromkeys(_DTYPES.values()))}")
 
     def stream(self, longest: int | None) -> Activations:

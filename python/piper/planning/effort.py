@@ -47,7 +47,7 @@ class Effort:
     def started(self) -> RunningEffort:
         """The same with the clock running."""
         self.check()
-        memory = half_of_free_memory() if self.memory_limit is None else self.memory_limit
+        memory = half_of_free_memory() if self.memory_limit is None else int(self.memory_limit)
         deadline = None if self.time_limit is None else time.monotonic() + self.time_limit
         return RunningEffort(replace(self, memory_limit=memory), deadline)
 

@@ -22,6 +22,8 @@ def cluster_of(
     if cluster is None:
         return None
     found = Cluster.parse(cluster) if isinstance(cluster, str) else cluster
+    if not isinstance(found, Cluster):
+        raise InputError(f"cluster is {cluster!r}; expected a Cluster or text such as 16x8:h100-80gb")
     return replace(
         found,
         memory=found.memory if memory is None else amount("memory", memory),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from piper.errors import InputError
 from piper.workload import Layer, Limits, Recompute
@@ -38,7 +40,6 @@ class Restrictions:
         """
         self._check()
         names = LayerNames(layers)
-        pairs = self.pins.items() if isinstance(self.pins, Mapping) else self.pins
         return Limits(
             max_data_parallel=1 if self.no_data_parallel else self.max_data_parallel,
             max_tensor_parallel=1 if self.no_tensor_parallel else self.max_tensor_parallel,
@@ -47,7 +48,7 @@ class Restrictions:
             stages=self.stages,
             max_stages=self.max_stages,
             recompute=self.recompute,
-            pins=tuple((names.position(layer), _stage(layer, stage)) for layer, stage in pairs),
+            pins=tuple((names.position(layer), _stage(layer, stage)) for layer, stage in _pairs(self.pins)),
             together=names.groups(self.together),
             apart=names.groups(self.apart),
         )
@@ -67,6 +68,9 @@ class Restrictions:
             raise InputError(f"data_parallel is {self.data_parallel}, but data parallelism is switched off")
         if self.no_tensor_parallel and (self.tensor_parallel or 1) > 1:
             raise InputError(f"tensor_parallel is {self.tensor_parallel}, but tensor parallelism is switched off")
+
+
+_NUMBER = re.compile(r"[0-9]{1,20}")
 
 
 class LayerNames:
@@ -91,7 +95,7 @@ class LayerNames:
                 some = ", ".join(str(self._ids[position]) for position in positions[:4])
                 raise InputError(f"{len(positions)} layers are named {layer!r}; use a number instead: {some}, ...")
             return positions[0]
-        number = int(layer) if isinstance(layer, str) and layer.isascii() and layer.isdigit() else layer
+        number = int(layer) if isinstance(layer, str) and _NUMBER.fullmatch(layer) else layer
         if isinstance(number, int) and number in self._by_id:
             return self._by_id[number]
         raise InputError(f"there is no layer {layer!r}; `piper inspect` lists names and numbers")
@@ -102,10 +106,27 @@ class LayerNames:
         Raises:
             InputError: as `position`, or a group is a single layer.
         """
+        if not isinstance(groups, Iterable):
+            raise InputError(f"{groups!r} is no list of groups; expected lists of layers, such as [[0, 'head']]")
+        groups = list(groups)
         for group in groups:
-            if isinstance(group, str | int):
+            if isinstance(group, str | bytes) or not isinstance(group, Iterable):
                 raise InputError(f"{group!r} is no group; expected a list of layers, such as [0, 'head']")
         return tuple(tuple(self.position(layer) for layer in group) for group in groups)
+
+
+def _pairs(pins: Any) -> list[tuple[LayerRef, int]]:
+    """Layers and stages, as a mapping or as pairs.
+
+    Raises:
+        InputError: they are neither.
+    """
+    items = pins.items() if isinstance(pins, Mapping) else pins
+    found = list(items) if isinstance(items, Iterable) and not isinstance(items, str | bytes) else [items]
+    for pair in found:
+        if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+            raise InputError(f"{pair!r} pins nothing; expected layers and stages, such as {{'head': 2}}")
+    return [(layer, stage) for layer, stage in found]
 
 
 def _stage(layer: LayerRef, stage: int) -> int:

@@ -43,7 +43,10 @@ def search(problem: Problem, running: RunningEffort) -> Plan:
     seconds = time.perf_counter() - started
     if solution.stages is None:
         raise _without_plan(problem, solution, running)
-    plan = judged_plan(problem, solution, seconds)
+    try:
+        plan = judged_plan(problem, solution, seconds)
+    except KeyboardInterrupt:  # It takes a moment; a plan is not given up for that.
+        plan = replace(judged_plan(problem, solution, seconds), status="interrupted")
     if plan.status == "gap" and plan.gap > max(effort.gap, PROOF_GAP) * (1 + 1e-6):
         # All that fits into the memory was searched, and neither the proof nor the gap was reached.
         return replace(plan, status="memory limit")
