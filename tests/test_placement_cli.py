@@ -299,3 +299,15 @@ def test_a_profile_is_measured_or_names_the_extra(tmp_path: Path) -> None:
     assert "exists already" in refused("profile", model, "-o", written)
     no_weights = shared_path("onnx", "models", "bert_base_mlm_ts_static.onnx")
     assert "onnxruntime cannot run it" in refused("profile", no_weights, "-o", tmp_path / "other.json")
+
+
+def test_a_simple_algorithm_that_finds_nothing_proves_nothing(tmp_path: Path) -> None:
+    document = placement()
+    document["maxFPGAs"] = 0
+    for node in document["nodes"]:
+        node["isBackwardNode"] = 0
+    file = write(tmp_path / "a.json", document)
+    assert result("place", file)["optimal"]
+    single = run("place", file, "--algorithm", "single")
+    assert single.returncode == 3
+    assert "proves nothing" in single.stderr

@@ -42,6 +42,6 @@ class InfeasibleError(PiperError):
 
 
 class LimitError(PiperError):
-    """A time or memory limit ended the search before it had any plan."""
+    """A limit ended the search before it had any plan, or a simple algorithm found none: nothing is proven."""
 
     exit_status = 3

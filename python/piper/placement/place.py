@@ -87,7 +87,8 @@ def place(
         InputError: an argument cannot be used.
         InfeasibleError: there is provably no contiguous split; it says which node or limit is in the way, and what
             would do. Or the split of a simple algorithm breaks a rule.
-        LimitError: a limit was reached before there was any split.
+        LimitError: a limit was reached before there was any split, or a simple algorithm finds none, which proves
+            nothing.
         KeyboardInterrupt: Ctrl-C came before there was any split.
     """
     check_choice("algorithm", algorithm, ALGORITHMS)

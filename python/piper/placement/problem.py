@@ -84,6 +84,10 @@ def posed(subject: Subject, setting: PlacementSetting, reading: Mapping[str, Any
         raise InputError(
             f"{subject.name}: is a pipeline workload; use `piper plan`, `piper place` takes placement workloads"
         )
+    if not isinstance(subject, Model | PlacementWorkload):
+        raise InputError(
+            f"model is {type(subject).__name__}; expected a model, a placement workload, a path or a name"
+        )
     workload = _costed(subject, setting) if isinstance(subject, Model) else _measured(subject, setting)
     if setting.cpus is not None:
         workload = replace(workload, cpus=setting.cpus)

@@ -42,7 +42,7 @@ def search(
     Raises:
         InfeasibleError: there is provably no contiguous split, or the algorithm's split breaks a rule.
         InputError: the algorithm needs a package that is missing.
-        LimitError: a limit was reached before one was found.
+        LimitError: a limit was reached before one was found, or a simple algorithm finds none.
         Interrupted: Ctrl-C came before one was found.
     """
     started = time.perf_counter()
@@ -78,6 +78,8 @@ def compared(
 
     Each placer has the time and memory of the search; none of them reports its progress.
     """
+    if placement.status == "interrupted":
+        return placement
     rows: list[PlacementBaseline] = []
     names: tuple[Algorithm, ...] = ("dpl", "pipedream", "local-search", "partition", "single")
     for name in names:
@@ -149,7 +151,9 @@ def _without_split(
         return Interrupted(f"interrupted before any split was found; {bound}")
     if found.status in ("time limit", "memory limit"):
         return LimitError(f"the {found.status} was reached before any split was found; {bound}")
-    return InfeasibleError([f"the algorithm {algorithm} finds no split"], {})
+    return LimitError(
+        f"the algorithm {algorithm} finds no split, which proves nothing; auto searches them all; {bound}"
+    )
 
 
 def _refuse(
