@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from piper.placement.workload import AcceleratorClass, LoadRule, Rules, TrainingObjective
-from piper.planning.result import PROOF_GAP, Status
+from piper.planning.result import PROOF_GAP, Status, relative_gap
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -149,9 +148,7 @@ class Placement:
     @property
     def gap(self) -> float:
         """``max_load / lower_bound - 1``, never below 0; infinite while there is no bound."""
-        if self.max_load <= self.lower_bound:
-            return 0.0
-        return self.max_load / self.lower_bound - 1 if self.lower_bound > 0 else math.inf
+        return relative_gap(self.max_load, self.lower_bound)
 
     @property
     def optimal(self) -> bool:

@@ -19,6 +19,13 @@ PROOF_GAP = 1e-9
 """A plan counts as optimal up to this relative gap."""
 
 
+def relative_gap(value: float, bound: float) -> float:
+    """``value / bound - 1``, never below 0; infinite while there is no bound."""
+    if value <= bound:
+        return 0.0
+    return value / bound - 1 if bound > 0 else math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedLayer:
     """A layer that plans place: its number in results, its name, and the repeated block that it is an instance of."""
@@ -118,9 +125,7 @@ class Plan:
     @property
     def gap(self) -> float:
         """``time_per_sample / lower_bound - 1``, never below 0; infinite while there is no bound."""
-        if self.time_per_sample <= self.lower_bound:
-            return 0.0
-        return self.time_per_sample / self.lower_bound - 1 if self.lower_bound > 0 else math.inf
+        return relative_gap(self.time_per_sample, self.lower_bound)
 
     @property
     def optimal(self) -> bool:

@@ -4,6 +4,7 @@
 //! a solver, a plan comes out, and [`pipeline::judge`] scores it without sharing code with the solver.
 
 pub mod downsets;
+pub mod effort;
 pub mod graph;
 pub mod pipeline;
 pub mod placement;

@@ -6,6 +6,7 @@
 //! cuts, and the lower bound comes from a relaxation that needs no lattice ([`crate::pipeline::chain_bound`]).
 
 use crate::downsets::{Lattice, Unfinished};
+pub use crate::effort::Settings;
 use crate::pipeline::bracket::{Bracket, Incumbent};
 use crate::pipeline::chain_bound;
 use crate::pipeline::flush::Flush;
@@ -17,15 +18,6 @@ use crate::pipeline::tables::{Sums, Tables};
 use crate::pipeline::threshold::{Pairs, Uncollected, Walk};
 use crate::pipeline::{Limits, Plan, Schedule, Workload, WorkloadError};
 use crate::progress::{Progress, Status, Stop};
-
-/// How far a search may go.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
-    /// Bytes that the search itself may use; `None`: two gibibytes.
-    pub memory_limit: Option<u64>,
-    /// The search may stop once `best / bound - 1` is at most this.
-    pub gap: f64,
-}
 
 /// What a search ended with.
 #[derive(Clone, Debug)]
@@ -51,8 +43,6 @@ pub(crate) const FEW_DOWNSETS: usize = 1 << 11;
 const MOST_DOWNSETS: usize = 1 << 19;
 /// Rounds of improving a plan over the neighbourhoods of its cuts.
 const ROUNDS: u32 = 8;
-/// Memory limit when none is given.
-const DEFAULT_MEMORY: u64 = 2 << 30;
 
 /// What the search has come to.
 struct State {
@@ -100,7 +90,7 @@ pub fn solve(
         levels: Levels::new(limits, workload.layers().len()),
         schedule,
         gap: settings.gap,
-        memory: settings.memory_limit.unwrap_or(DEFAULT_MEMORY),
+        memory: settings.memory(),
         state: State { best: None, low: 0.0, downsets: 0, complete: false },
         problem: &problem,
     };

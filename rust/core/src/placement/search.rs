@@ -1,5 +1,6 @@
 //! The search for contiguous splits with the smallest largest load.
 
+pub use crate::effort::Settings;
 use crate::placement::chain::{self, Chain};
 use crate::placement::greedy;
 use crate::placement::improve::Improver;
@@ -9,15 +10,6 @@ use crate::placement::problem::{Problem, SAFETY, SLACK};
 use crate::placement::walk::{Progression, Walk};
 use crate::placement::{Rules, Split, Workload};
 use crate::progress::{Progress, Status, Stop};
-
-/// How far a search may go.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
-    /// Bytes that the search itself may use; `None`: two gibibytes.
-    pub memory_limit: Option<u64>,
-    /// The search may stop once `best / bound - 1` is at most this.
-    pub gap: f64,
-}
 
 /// What a search ended with.
 #[derive(Clone, Debug)]
@@ -37,8 +29,6 @@ pub struct Outcome {
     pub complete: bool,
 }
 
-/// Memory limit when none is given.
-const DEFAULT_MEMORY: u64 = 2 << 30;
 /// Factors of the lower bound at which a first split is looked for.
 const CLIMB: [f64; 6] = [1.02, 1.08, 1.2, 1.5, 2.5, f64::INFINITY];
 /// The same for a split that is filled greedily.
@@ -97,7 +87,7 @@ impl<'a> Search<'a> {
         Self {
             problem,
             gap: settings.gap.max(0.0),
-            memory: settings.memory_limit.unwrap_or(DEFAULT_MEMORY),
+            memory: settings.memory(),
             best: None,
             low: problem.prices.bound(&problem.total, &problem.kinds),
             downsets: 0,
